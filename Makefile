@@ -1,0 +1,34 @@
+# One environment in .venv serves everything; each target adds the extras it needs, once.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.PHONY: demo test check lint types bench clean
+
+demo: .venv/.installed-charts
+	$(BIN)/python examples/toy.py
+
+test: .venv/.installed-test
+	$(BIN)/python -m pytest
+
+check: lint types test
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/.installed-dev
+	$(BIN)/mypy
+
+bench: .venv/.installed-bench
+	$(BIN)/python benchmarks/reweight.py
+
+clean:
+	rm -rf .venv runs
+
+.venv/.installed-%: pyproject.toml constraints.txt | .venv
+	$(INSTALL) ".[$*]"
+	touch $@
+
+.venv:
+	$(PYTHON) -m venv .venv

@@ -1,0 +1,52 @@
+"""Exact selection in a large vector: the k-th largest value and its neighbour, in about two passes over memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Real: TypeAlias = np.floating[Any]
+Vector: TypeAlias = NDArray[Real]
+
+
+def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
+    """The k-th largest value, and the largest one strictly below it or -inf.
+
+    Of many rows only those in a narrow band are ordered: a sample says where the k-th largest must lie, give or take
+    six standard deviations. Should the band have missed it, all rows are ordered, so the answer is exact either way.
+    """
+    n = len(values)
+    if n >= 1 << 18:
+        sample = np.sort(values[:: n >> 14])
+        rank, reach = (1 - k / n) * len(sample), 3 * math.sqrt(len(sample))
+        low = sample[max(int(rank - reach), 0)]
+        high = sample[min(int(rank + reach), len(sample) - 1)]
+        above = int(np.count_nonzero(values > high))
+        band = values[(values >= low) & (values <= high)]
+        if above < k <= above + len(band):
+            edge, below = _order(band, k - above)
+            if below > -np.inf:
+                return edge, below
+    return _order(values, k)
+
+
+def fewest(share: float, n: int) -> int:
+    """Least k with k / n >= share. Rounding up `share * n` would make 4 rows of 0.1 * 30."""
+    k = math.ceil(share * n)
+    return k - 1 if k > 0 and (k - 1) / n >= share else k
+
+
+def most(share: float, n: int) -> int:
+    """Largest k <= n with k / n <= share."""
+    k = math.floor(min(share, 1.0) * n)
+    return k + 1 if k < n and (k + 1) / n <= share else k
+
+
+def _order(values: Vector, k: int) -> tuple[Real, Real]:
+    split = len(values) - k
+    ordered = np.partition(values, split)
+    smaller = ordered[:split]
+    return ordered[split], smaller[smaller < ordered[split]].max(initial=-np.inf)
