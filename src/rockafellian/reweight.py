@@ -10,11 +10,13 @@ Losses on another device make one round trip, and the same losses get the same w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian.selection import fewest, kth_largest, most
@@ -60,16 +62,15 @@ def optimal_weights(
     """
     _check_choice("spread", spread, Spread)
     values = read_losses(losses)
-    kept = values <= _threshold(values, gamma, contamination)
-    weights = kept.astype(values.dtype)
-    mass = float(np.count_nonzero(kept))
+    c_min = values.min()
+    weights, kept, smallest = _keep(values, c_min, _threshold(values, c_min, gamma, contamination))
+    mass = float(kept)
     if prior is not None:
         weights *= read_prior(prior, values)
         mass = float(weights.sum(dtype=np.float64))
     if spread == "kept":
         weights *= len(values) / mass
     else:
-        smallest = np.flatnonzero(values == values.min())
         weights[smallest] *= 1 + (len(values) - mass) / float(weights[smallest].sum(dtype=np.float64))
     return to_tensor(weights, losses)
 
@@ -82,14 +83,16 @@ def threshold_for(losses: Array, contamination: float) -> Tensor:
     >>> threshold_for(torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.5)
     tensor(0.2000)
     """
-    return to_scalar(_threshold(read_losses(losses), None, contamination), losses)
+    values = read_losses(losses)
+    return to_scalar(_threshold(values, values.min(), None, contamination), losses)
 
 
 def partition(losses: Array, gamma: float) -> Partition:
     """The four groups of Theorem 3.1, as masks: every row lies in exactly one of them."""
     values = read_losses(losses)
-    threshold = _threshold(values, gamma, None)
-    smallest = values == values.min()
+    c_min = values.min()
+    threshold = _threshold(values, c_min, gamma, None)
+    smallest = values == c_min
     edge = (values == threshold) & ~smallest
     above = values > threshold
     return Partition(*(to_tensor(mask, losses) for mask in (smallest, ~(smallest | edge | above), edge, above)))
@@ -106,7 +109,8 @@ def is_optimal(
     """
     values = read_losses(losses)
     w, q = read_weights(weights, values), read_prior(prior, values)
-    c_min, threshold = values.min(), _threshold(values, gamma, None)
+    c_min = values.min()
+    threshold = _threshold(values, c_min, gamma, None)
     rounding = 8 * np.finfo(values.dtype).eps * max(abs(c_min), abs(threshold))
     least = np.where(values < threshold - rounding, q, 0)
     greatest = np.where(values <= c_min + rounding, np.inf, np.where(values <= threshold + rounding, q, 0))
@@ -126,7 +130,7 @@ def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | Non
 def optimal_value(losses: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """The linear program's optimum v(theta) of eq. (3), in closed form: mean(q * min(c, c_min + gamma))."""
     values = read_losses(losses)
-    capped = np.minimum(values, _threshold(values, gamma, None))
+    capped = np.minimum(values, _threshold(values, values.min(), gamma, None))
     return to_scalar((capped * read_prior(prior, values)).mean(dtype=np.float64), losses)
 
 
@@ -148,11 +152,11 @@ def optimality_gap(
     values = read_losses(losses)
     w, q = read_weights(weights, values), read_prior(prior, values)
     _check_distribution(w)
-    cap = values.dtype.type(threshold) if gamma is None else _threshold(values, gamma, None)
+    c_min = values.min()
+    cap = values.dtype.type(threshold) if gamma is None else _threshold(values, c_min, gamma, None)
     cap = min(cap, np.finfo(values.dtype).max)  # so that 0 * (cap - c) is 0
-    c_min, size = values.min(), 1 << 16  # blocks that stay in the cache: temporaries cost neither memory nor time
-    blocks = [slice(start, start + size) for start in range(0, len(values), size)]
-    return to_scalar(sum(_waste(values[b], w[b], q[b], c_min, cap) for b in blocks) / len(values), losses)
+    total = sum(_waste(values[rows], w[rows], q[rows], c_min, cap) for rows in _blocks(len(values)))
+    return to_scalar(total / len(values), losses)
 
 
 def wasserstein_value(
@@ -206,7 +210,8 @@ class RRM:
 
     def threshold(self, losses: Array) -> Tensor:
         """The loss above which this rule removes a row."""
-        return to_scalar(_threshold(read_losses(losses), self._eq3_gamma, self.contamination), losses)
+        values = read_losses(losses)
+        return to_scalar(_threshold(values, values.min(), self._eq3_gamma, self.contamination), losses)
 
     def __call__(self, losses: Array, weights: Array, prior: Array | None = None) -> Tensor:
         """The next weights, mu of the way from these to the optimum."""
@@ -226,13 +231,13 @@ class RRM:
         return 2 * self.gamma if self.gamma is not None and self.penalty == "l1" else self.gamma
 
 
-def _threshold(values: Vector, gamma: float | None, contamination: float | None) -> Real:
+def _threshold(values: Vector, c_min: Real, gamma: float | None, contamination: float | None) -> Real:
     """The loss above which rows are removed, c_min + gamma or l_{1-C'}: one number serves both modes."""
     _check_one_of(gamma, contamination)
     if contamination is not None:
         return _quantile(values, contamination)
     with np.errstate(over="ignore"):
-        threshold: Real = min(values.min() + values.dtype.type(gamma), np.finfo(values.dtype).max)
+        threshold: Real = min(c_min + values.dtype.type(gamma), np.finfo(values.dtype).max)
     return threshold
 
 
@@ -248,6 +253,17 @@ def _quantile(values: Vector, contamination: float) -> Real:
     return below if below > -np.inf else none_qualifies
 
 
+def _keep(values: Vector, c_min: Real, threshold: Real) -> tuple[Vector, int, NDArray[np.intp]]:
+    """Ones for the rows to keep and zeros above the threshold, how many are kept, and which have the least loss."""
+    weights, kept, smallest = np.empty_like(values), 0, []
+    for rows in _blocks(len(values)):
+        below = values[rows] <= threshold
+        weights[rows] = below
+        kept += int(np.count_nonzero(below))
+        smallest.append(np.flatnonzero(values[rows] == c_min) + rows.start)
+    return weights, kept, np.concatenate(smallest)
+
+
 def _waste(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
     """What these rows add to the objective beyond the optimum, whose multiplier is c_min + gamma / 2."""
     with np.errstate(over="ignore"):
@@ -255,6 +271,11 @@ def _waste(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
         taken = np.maximum(q - w, 0) * np.maximum(cap - c, 0)  # from a row below the threshold
         left = w * np.maximum(np.where(w > 0, c, cap) - cap, 0)  # on a row above it
         return float((given + taken + left).sum(dtype=np.float64))
+
+
+def _blocks(n: int, size: int = 1 << 17) -> Iterator[slice]:
+    """Slices small enough to stay in the cache: what is computed on one costs neither memory nor a trip to it."""
+    return (slice(start, start + size) for start in range(0, n, size))
 
 
 def _loss_at_edge(values: Vector, budget: float | None) -> float:

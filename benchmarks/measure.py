@@ -1,0 +1,61 @@
+"""Seconds, bytes and the machine they were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+
+def seconds(*jobs: Callable[[], object], repeats: int) -> list[float]:
+    """The median time of each job, taken in turns so that a slow moment of the machine hits all of them alike."""
+    calls = [max(1, round(1e-3 / _time(job, 3))) for job in jobs]  # at least a millisecond a sample
+    samples = [[_time(job, n) for job, n in zip(jobs, calls, strict=True)] for _ in range(repeats)]
+    return [statistics.median(column) for column in zip(*samples, strict=True)]
+
+
+def extra_bytes(job: Callable[[], object]) -> int | None:
+    """How far the process's memory rises above where it stood while the job runs; None where the system won't say."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    except OSError:
+        return None
+    before = _status("VmRSS")
+    job()
+    return _status("VmHWM") - before
+
+
+def machine() -> dict[str, object]:
+    """What a reader needs to know to compare figures."""
+    libraries = {name: version(name) for name in ("torch", "numpy", "scipy")}
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        **libraries,
+    }
+
+
+def _time(job: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        job()
+    return (time.perf_counter() - start) / calls
+
+
+def _status(field: str) -> int:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.processor()
