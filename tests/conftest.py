@@ -1,0 +1,6 @@
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)  # two threads on a busy machine can be many times slower than one
+settings.register_profile("same every time", derandomize=True, deadline=None)
+settings.load_profile("same every time")
