@@ -6,7 +6,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 .PHONY: demo test check lint types bench clean
 
 demo: .venv/.installed-charts
-	$(BIN)/python examples/toy.py
+	$(BIN)/python examples/demo.py
 
 test: .venv/.installed-test
 	$(BIN)/python -m pytest

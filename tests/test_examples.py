@@ -7,6 +7,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 README = EXAMPLES.parent / "README.md"
 
 
+def test_make_demo_runs_the_demo() -> None:
+    recipe = (EXAMPLES.parent / "Makefile").read_text().split("\ndemo:", 1)[1].split("\n\n", 1)[0]
+    assert "examples/demo.py" in recipe
+
+
 def run(name: str, folder: Path) -> str:
     command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout

@@ -142,7 +142,10 @@ def test_every_kind_of_array_gets_the_same_weights(mode: dict, spread: str, devi
     assert torch.equal(rk.optimal_weights(losses.to(device), **mode, spread=spread), weights.to(device))
     assert torch.equal(rk.optimal_weights(losses.requires_grad_(), **mode, spread=spread), weights)
     assert torch.equal(rk.optimal_weights(losses.half(), **mode, spread=spread), weights)
-    assert torch.equal(rk.optimal_weights(losses.detach().numpy(), **mode, spread=spread), weights)
+    read_only = losses.detach().numpy().copy()
+    read_only.flags.writeable = False
+    assert torch.equal(rk.optimal_weights(read_only, **mode, spread=spread), weights)
+    assert torch.equal(rk.RRM(**mode, mu=1.0, spread=spread)(read_only, read_only), weights)
     doubled = rk.optimal_weights(losses.double(), **mode, spread=spread)
     assert doubled.dtype == torch.float64
     torch.testing.assert_close(doubled, weights.double(), rtol=1e-6, atol=0)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -55,6 +54,7 @@ def optimal_weights(
     `spread="argmin"` is the Corollary to Theorem 3.1, an optimum of the linear program: rows of least loss take all.
     `spread="kept"` is the target of eq. (2): all kept rows share. No optimum, but calm enough to train with.
 
+    >>> import torch
     >>> optimal_weights(torch.tensor([0.0, 0.5, 3.0]), gamma=1.0)
     tensor([2., 1., 0.])
     >>> optimal_weights(torch.tensor([0.0, 0.5, 3.0]), contamination=0.3, spread="kept")
@@ -80,6 +80,7 @@ def threshold_for(losses: Array, contamination: float) -> Tensor:
 
     The l_{1-C'} of Algorithm 1; `inf`, i.e. remove nothing, if no loss qualifies. Infinite losses always lie above.
 
+    >>> import torch
     >>> threshold_for(torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.5)
     tensor(0.2000)
     """
@@ -218,12 +219,10 @@ class RRM:
         optimum = optimal_weights(
             losses, gamma=self._eq3_gamma, contamination=self.contamination, spread=self.spread, prior=prior
         )
-        current = torch.as_tensor(weights, dtype=optimum.dtype, device=optimum.device)
-        if current.shape != optimum.shape:
-            raise ValueError(f"need one weight per loss, got shape {tuple(current.shape)} for {len(optimum)} losses")
+        target = optimum.cpu().numpy()
         assert self.mu is not None
-        # Paper: Algorithm 3 prints mu * u + (1 - mu); Table 5 shows that the old u belongs behind the (1 - mu).
-        return (1 - self.mu) * current + self.mu * optimum
+        # Paper: Algorithm 3 prints mu * u* + (1 - mu); Table 5 shows that the old u belongs behind the (1 - mu).
+        return to_tensor((1 - self.mu) * read_weights(weights, target) + self.mu * target, losses)
 
     @property
     def _eq3_gamma(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -46,7 +47,7 @@ class SampleWeights:
         device: torch.device | str = "cpu",
     ) -> None:
         for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
-            if not isinstance(value, int) or value < least:
+            if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"need {name} to be a whole number >= {least}, got {value!r}")
         if not callable(rule):
             raise ValueError(f"need a rule (losses, weights) -> weights, such as RRM(contamination=0.2); got {rule!r}")
@@ -71,7 +72,8 @@ class SampleWeights:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"SampleWeights({len(self)} rows, {int(self.removed.sum())} removed, epoch {self.epoch}, {self.rule})"
+        removed = int(self.removed.count_nonzero())
+        return f"SampleWeights({len(self)} rows, {removed} removed, epoch {self.epoch}, {self.rule})"
 
     @property
     def removed(self) -> Tensor:
@@ -83,15 +85,15 @@ class SampleWeights:
         """The mean of every loss seen of a row in the whole run, NaN if none was: what to rank suspects by."""
         return (self._run_sum + self._round_sum) / (self._run_count + self._round_count)
 
-    def reduce(self, losses: Tensor, index: Tensor) -> Tensor:
+    def reduce(self, losses: Tensor, index: Array) -> Tensor:
         """The scalar to call `backward` on, mean(weights[index] * losses); remembers the losses for `step`.
 
         The mean is over the batch size and not over its weights, or a batch of removed rows would count like any other.
         """
-        index = self._checked_index(losses, index)
-        self._round_sum.index_add_(0, index, losses.detach().to(self._round_sum))
-        self._round_count.index_add_(0, index, torch.ones(len(index), device=self.device))
-        weights = self.values[index].to(losses.device)
+        rows = self._checked_rows(losses, torch.as_tensor(index))
+        self._round_sum.index_add_(0, rows, losses.detach().to(self._round_sum))
+        self._round_count.index_add_(0, rows, torch.ones(len(rows), device=self.device))
+        weights = self.values[rows].to(losses.device)
         return (weights * losses.masked_fill(weights == 0, 0)).mean()  # a removed row may cost +inf
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
@@ -120,24 +122,24 @@ class SampleWeights:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor."""
-        own = self.state_dict()
-        if state.keys() != own.keys():
-            raise ValueError(f"need a state with the entries {sorted(own)}, got {sorted(state)}")
-        for name in own:
-            if state[name].shape[-1:] != own[name].shape[-1:] or state[name].ndim != own[name].ndim:
+        own = {name.removeprefix("_"): getattr(self, name) for name in self._PER_ROW}
+        if missing := {*own, "epoch", "history"} - state.keys():
+            raise ValueError(f"need a state_dict of SampleWeights, but it lacks {', '.join(sorted(missing))}")
+        for name, tensor in own.items():
+            if state[name].shape != tensor.shape:
                 raise ValueError(
                     f"need a state of {len(self)} rows, got {name} of shape {tuple(state[name].shape)}; "
-                    "it was saved for another data set or by another version"
+                    "it was saved for another data set"
                 )
-        for name in self._PER_ROW:
-            getattr(self, name).copy_(state[name.removeprefix("_")])
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
         self.epoch = int(state["epoch"])
         self.history = [
             Reweighting(int(epoch), threshold, c_min, int(removed), gap)
             for epoch, threshold, c_min, removed, gap in state["history"].tolist()
         ]
 
-    def _checked_index(self, losses: Tensor, index: Tensor) -> Tensor:
+    def _checked_rows(self, losses: Tensor, index: Tensor) -> Tensor:
         if losses.ndim != 1 or losses.shape != index.shape:
             raise ValueError(
                 f"need one loss per index, got losses {tuple(losses.shape)} and index {tuple(index.shape)}; "
@@ -173,7 +175,8 @@ class SampleWeights:
 
         stands_removed = self.removed
         stands_removed[rows] = removed
-        self.history.append(Reweighting(epoch, threshold, float(losses.min()), int(stands_removed.sum()), gap))
+        count = int(stands_removed.count_nonzero())
+        self.history.append(Reweighting(epoch, threshold, float(losses.min()), count, gap))
         self.last_removed[stands_removed] = len(self.history)
         self.values[rows] = weights * share
         if given is not None:
@@ -187,17 +190,20 @@ class SampleWeights:
             if not seen.any():
                 raise ValueError("no loss was seen since the last re-weighting; call reduce in the loop or pass losses")
             return self._round_sum / self._round_count, seen
-        losses = torch.as_tensor(given).detach().to(self.values)
+        losses = (given if isinstance(given, Tensor) else torch.tensor(given)).detach().to(self.values)
         if losses.shape != self.values.shape:
-            raise ValueError(f"need {len(self)} losses, one per row in the order of the dataset; got {losses.shape}")
+            raise ValueError(
+                f"need {len(self)} losses, one per row in the order of the dataset; got shape {tuple(losses.shape)}"
+            )
         return losses, torch.ones_like(self.values, dtype=torch.bool)
 
     def _checked_weights(self, weights: Tensor, losses: Tensor) -> Tensor:
         weights = torch.as_tensor(weights).to(self.values)
-        if weights.shape != losses.shape or not (weights.isfinite() & (weights >= 0)).all():
+        low, high = weights.aminmax()  # NaN wins both
+        if weights.shape != losses.shape or not (low >= 0 and high < math.inf):
             raise ValueError(
                 f"need the rule to return {len(losses)} finite weights >= 0, got shape {tuple(weights.shape)} "
-                f"from {weights.min()} to {weights.max()}"
+                f"from {low} to {high}"
             )
         return weights
 
