@@ -63,9 +63,10 @@ def _speed(n: int, repeats: int) -> dict[str, Any]:
 
     clone_s, gamma_s, contamination_s = seconds(losses.clone, gamma_mode, contamination_mode, repeats=repeats)
     row = {"rows": n, "clone_s": clone_s, "gamma_s": gamma_s, "contamination_s": contamination_s}
+    size = losses.element_size() * n
     for mode, job in (("gamma", gamma_mode), ("contamination", contamination_mode)):
-        extra = extra_bytes(job)
-        row[f"{mode}_extra_memory"] = None if extra is None else extra / (losses.element_size() * n)
+        extra = extra_bytes(job) if size >= 1 << 25 else None  # less is drawn from pages that the process has already
+        row[f"{mode}_extra_memory"] = None if extra is None else extra / size
     return row
 
 
@@ -115,7 +116,7 @@ def render(results: dict[str, Any]) -> str:
         f"`{results['command']}`, {results['date']}: {where['processor']}, {where['cores']} cores, "
         f"torch {where['torch']}, numpy {where['numpy']}, scipy {where['scipy']}. Losses: {about['losses']}, "
         f"seed {about['seed']}; gamma {about['gamma']}, contamination {about['contamination']}, "
-        f'spread="{about["spread"]}". Medians of {about["repeats"]} turns, in milliseconds; "memory" is the peak above '
+        f'spread="{about["spread"]}". Best of {about["repeats"]} turns, in milliseconds; "memory" is the peak above '
         "the losses themselves, in units of their size, and the result is 1 of it.",
         "",
         *_table(

@@ -10,10 +10,10 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "rockafellian"
 LEVELS = {
     "vectors": 0,
-    "selection": 0,
-    "reweight": 1,
-    "data": 2,
-    "weights": 2,
+    "selection": 1,
+    "reweight": 2,
+    "data": 3,
+    "weights": 3,
     "__init__": 9,
 }
 CORE = {"torch", "numpy", *sys.stdlib_module_names}

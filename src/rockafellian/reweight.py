@@ -10,7 +10,6 @@ Losses on another device make one round trip, and the same losses get the same w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -19,7 +18,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian.selection import fewest, kth_largest, most
-from rockafellian.vectors import Array, Real, Vector, read_losses, read_prior, read_weights, to_scalar, to_tensor
+from rockafellian.vectors import (
+    Array,
+    Real,
+    Vector,
+    blocks,
+    check_distribution,
+    read_losses,
+    read_prior,
+    read_weights,
+    to_scalar,
+    to_tensor,
+)
 
 Spread: TypeAlias = Literal["argmin", "kept"]
 Penalty: TypeAlias = Literal["tv", "l1"]
@@ -61,8 +71,7 @@ def optimal_weights(
     tensor([1.5000, 1.5000, 0.0000])
     """
     _check_choice("spread", spread, Spread)
-    values = read_losses(losses)
-    c_min = values.min()
+    values, c_min = read_losses(losses)
     weights, kept, smallest = _keep(values, c_min, _threshold(values, c_min, gamma, contamination))
     mass = float(kept)
     if prior is not None:
@@ -84,14 +93,13 @@ def threshold_for(losses: Array, contamination: float) -> Tensor:
     >>> threshold_for(torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.5)
     tensor(0.2000)
     """
-    values = read_losses(losses)
-    return to_scalar(_threshold(values, values.min(), None, contamination), losses)
+    values, c_min = read_losses(losses)
+    return to_scalar(_threshold(values, c_min, None, contamination), losses)
 
 
 def partition(losses: Array, gamma: float) -> Partition:
     """The four groups of Theorem 3.1, as masks: every row lies in exactly one of them."""
-    values = read_losses(losses)
-    c_min = values.min()
+    values, c_min = read_losses(losses)
     threshold = _threshold(values, c_min, gamma, None)
     smallest = values == c_min
     edge = (values == threshold) & ~smallest
@@ -108,9 +116,8 @@ def is_optimal(
     below the edge, nothing is given except to the smallest, nothing is left above it.
     `tolerance` is on the weights; losses are compared to within a few units in the last place.
     """
-    values = read_losses(losses)
+    values, c_min = read_losses(losses)
     w, q = read_weights(weights, values), read_prior(prior, values)
-    c_min = values.min()
     threshold = _threshold(values, c_min, gamma, None)
     rounding = 8 * np.finfo(values.dtype).eps * max(abs(c_min), abs(threshold))
     least = np.where(values < threshold - rounding, q, 0)
@@ -122,7 +129,7 @@ def is_optimal(
 def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """Eq. (3) at these weights: mean(w * c) + gamma / 2 * mean|w - q|. A removed row costs nothing, even at `+inf`."""
     _check_one_of(gamma, None)
-    values = read_losses(losses)
+    values, _ = read_losses(losses)
     w, q = read_weights(weights, values).astype(np.float64), read_prior(prior, values)
     expected_loss = np.where(w == 0, 0, values) @ w / len(values)
     return to_scalar(expected_loss + gamma / 2 * np.abs(w - q).mean(), losses)
@@ -130,8 +137,8 @@ def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | Non
 
 def optimal_value(losses: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """The linear program's optimum v(theta) of eq. (3), in closed form: mean(q * min(c, c_min + gamma))."""
-    values = read_losses(losses)
-    capped = np.minimum(values, _threshold(values, values.min(), gamma, None))
+    values, c_min = read_losses(losses)
+    capped = np.minimum(values, _threshold(values, c_min, gamma, None))
     return to_scalar((capped * read_prior(prior, values)).mean(dtype=np.float64), losses)
 
 
@@ -150,13 +157,12 @@ def optimality_gap(
     """
     if (gamma is None) == (threshold is None):
         raise ValueError(f"need gamma or threshold, got gamma={gamma} and threshold={threshold}; pass exactly one")
-    values = read_losses(losses)
+    values, c_min = read_losses(losses)
     w, q = read_weights(weights, values), read_prior(prior, values)
-    _check_distribution(w)
-    c_min = values.min()
-    cap = values.dtype.type(threshold) if gamma is None else _threshold(values, c_min, gamma, None)
-    cap = min(cap, np.finfo(values.dtype).max)  # so that 0 * (cap - c) is 0
-    total = sum(_waste(values[rows], w[rows], q[rows], c_min, cap) for rows in _blocks(len(values)))
+    check_distribution(w)
+    given = _threshold(values, c_min, gamma, None) if threshold is None else values.dtype.type(float(threshold))
+    cap = min(given, np.finfo(values.dtype).max)  # so that 0 * (cap - c) is 0
+    total = sum(_waste(values[rows], w[rows], q[rows], c_min, cap) for rows in blocks(len(values)))
     return to_scalar(total / len(values), losses)
 
 
@@ -173,10 +179,11 @@ def wasserstein_value(
         raise ValueError(
             f"need multiplier or budget, got multiplier={multiplier} and budget={budget}; pass exactly one"
         )
-    values = read_losses(losses).astype(np.float64)
+    values, c_min = read_losses(losses)
+    values = values.astype(np.float64)
     if np.isinf(values).any():
         raise ValueError("need finite losses, as the Proposition does; got +inf: leave those rows out")
-    lowest = max(-float(values.min()), 0.0)
+    lowest = max(-float(c_min), 0.0)
     if multiplier is None:
         multiplier = max(_loss_at_edge(values, budget), lowest)
     if not lowest <= multiplier < math.inf:
@@ -211,8 +218,8 @@ class RRM:
 
     def threshold(self, losses: Array) -> Tensor:
         """The loss above which this rule removes a row."""
-        values = read_losses(losses)
-        return to_scalar(_threshold(values, values.min(), self._eq3_gamma, self.contamination), losses)
+        values, c_min = read_losses(losses)
+        return to_scalar(_threshold(values, c_min, self._eq3_gamma, self.contamination), losses)
 
     def __call__(self, losses: Array, weights: Array, prior: Array | None = None) -> Tensor:
         """The next weights, mu of the way from these to the optimum."""
@@ -255,11 +262,12 @@ def _quantile(values: Vector, contamination: float) -> Real:
 def _keep(values: Vector, c_min: Real, threshold: Real) -> tuple[Vector, int, NDArray[np.intp]]:
     """Ones for the rows to keep and zeros above the threshold, how many are kept, and which have the least loss."""
     weights, kept, smallest = np.empty_like(values), 0, []
-    for rows in _blocks(len(values)):
+    for rows in blocks(len(values)):
         below = values[rows] <= threshold
         weights[rows] = below
         kept += int(np.count_nonzero(below))
-        smallest.append(np.flatnonzero(values[rows] == c_min) + rows.start)
+        if values[rows].min() == c_min:
+            smallest.append(np.flatnonzero(values[rows] == c_min) + rows.start)
     return weights, kept, np.concatenate(smallest)
 
 
@@ -272,15 +280,10 @@ def _waste(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
         return float((given + taken + left).sum(dtype=np.float64))
 
 
-def _blocks(n: int, size: int = 1 << 17) -> Iterator[slice]:
-    """Slices small enough to stay in the cache: what is computed on one costs neither memory nor a trip to it."""
-    return (slice(start, start + size) for start in range(0, n, size))
-
-
 def _loss_at_edge(values: Vector, budget: float | None) -> float:
     """The loss of the first row that a budget cannot remove in full, largest first; 0 if it removes them all."""
-    if budget is None or not budget >= 0:
-        raise ValueError(f"need a budget >= 0, the mean absolute change of the weights; got {budget}")
+    if budget is None or not 0 <= budget < math.inf:
+        raise ValueError(f"need a finite budget >= 0, the mean absolute change of the weights; got {budget}")
     removed = most(budget, len(values))
     return float(kth_largest(values, removed + 1)[0]) if removed < len(values) else 0.0
 
@@ -294,14 +297,6 @@ def _check_one_of(gamma: float | None, contamination: float | None) -> None:
         raise ValueError(f"need a finite gamma > 0, in units of the loss; got {gamma}")
     if contamination is not None and not 0 <= contamination < 1:
         raise ValueError(f"need a contamination in [0, 1), a share of the rows; got {contamination}")
-
-
-def _check_distribution(weights: Vector) -> None:
-    mean = float(weights.mean(dtype=np.float64))
-    if not (abs(mean - 1) < 1e-3 and weights.min() >= -1e-6):
-        raise ValueError(
-            f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {weights.min():g}; multiply p_i by N"
-        )
 
 
 def _check_choice(name: str, value: object, choices: Any) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Real: TypeAlias = np.floating[Any]
-Vector: TypeAlias = NDArray[Real]
+from rockafellian.vectors import Real, Vector, blocks
 
 
 def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
@@ -24,8 +21,13 @@ def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
         rank, reach = (1 - k / n) * len(sample), 3 * math.sqrt(len(sample))
         low = sample[max(int(rank - reach), 0)]
         high = sample[min(int(rank + reach), len(sample) - 1)]
-        above = int(np.count_nonzero(values > high))
-        band = values[(values >= low) & (values <= high)]
+        above, parts = 0, []
+        for rows in blocks(n):
+            block = values[rows]
+            higher = block > high
+            above += int(np.count_nonzero(higher))
+            parts.append(block[(block >= low) & ~higher])
+        band = np.concatenate(parts)
         if above < k <= above + len(band):
             edge, below = _order(band, k - above)
             if below > -np.inf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +16,8 @@ Vector: TypeAlias = NDArray[np.floating[Any]]
 Real: TypeAlias = np.floating[Any]
 
 
-def read_losses(losses: Array, *, rows: Tensor | None = None) -> Vector:
-    """One loss per row, finite or `+inf`, in float32 or float64. `rows` names the entries in an error."""
+def read_losses(losses: Array, *, rows: Tensor | None = None) -> tuple[Vector, Real]:
+    """One loss per row, finite or `+inf`, in float32 or float64, and the least of them. `rows` are names for errors."""
     values = _as_numpy(losses)
     if values.ndim != 1:
         raise ValueError(
@@ -24,9 +25,10 @@ def read_losses(losses: Array, *, rows: Tensor | None = None) -> Vector:
         )
     if len(values) == 0:
         raise ValueError("need at least one loss, got an empty vector")
-    if not math.isfinite(values.min()):  # NaN and -inf both win a minimum
+    c_min = values.min()
+    if not math.isfinite(c_min):  # NaN and -inf both win a minimum
         raise ValueError(_diverged(values, rows))
-    return values
+    return values, c_min
 
 
 def read_weights(weights: Array, losses: Vector) -> Vector:
@@ -46,6 +48,20 @@ def read_prior(prior: Array | None, losses: Vector) -> Vector:
         raise ValueError(f"need positive finite prior weights, got {q.min()} to {q.max()}; leave rows of weight 0 out")
     scaled: Vector = q / q.dtype.type(q.mean(dtype=np.float64))
     return scaled
+
+
+def check_distribution(weights: Vector) -> None:
+    """An error unless the weights are a distribution on the scale N * p."""
+    mean = float(weights.mean(dtype=np.float64))
+    if not (abs(mean - 1) < 1e-3 and weights.min() >= -1e-6):
+        raise ValueError(
+            f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {weights.min():g}; multiply p_i by N"
+        )
+
+
+def blocks(n: int, size: int = 1 << 17) -> Iterator[slice]:
+    """Slices small enough to stay in the cache: what is computed on one costs no memory, nor a trip to it."""
+    return (slice(start, start + size) for start in range(0, n, size))
 
 
 def to_tensor(values: NDArray[Any], like: Array) -> Tensor:

@@ -159,7 +159,7 @@ class SampleWeights:
         losses, seen = self._losses_by_row(given)
         rows = slice(None) if seen.all() else seen.nonzero()[:, 0]
         losses = losses[rows]
-        read_losses(losses, rows=None if isinstance(rows, slice) else rows)
+        _, c_min = read_losses(losses, rows=None if isinstance(rows, slice) else rows)
 
         # Rows seen share the mass they had, so that the mean over all rows stays 1 whatever the others weigh.
         share = torch.ones(()) if isinstance(rows, slice) else self.values[rows].mean()
@@ -176,7 +176,7 @@ class SampleWeights:
         stands_removed = self.removed
         stands_removed[rows] = removed
         count = int(stands_removed.count_nonzero())
-        self.history.append(Reweighting(epoch, threshold, float(losses.min()), count, gap))
+        self.history.append(Reweighting(epoch, threshold, float(c_min), count, gap))
         self.last_removed[stands_removed] = len(self.history)
         self.values[rows] = weights * share
         if given is not None:
