@@ -98,12 +98,12 @@ def test_the_threshold_is_the_largest_loss_with_enough_rows_above(instance: Inst
     assert float(rk.threshold_for(losses, contamination)) == max(qualified, default=np.inf)
 
 
-@pytest.mark.parametrize("n", [10, 30, 1000, 18_623])
+@pytest.mark.parametrize("n", [10, 100, 1000, 18_623])
 @pytest.mark.parametrize("percent", range(0, 90, 7))
 def test_a_share_of_distinct_losses_removes_exactly_its_rows(n: int, percent: int) -> None:
     losses = torch.randperm(n, generator=torch.Generator().manual_seed(n)).double()
     removed = (rk.optimal_weights(losses, contamination=percent / 100) == 0).sum()
-    assert int(removed) == -(-n * percent // 100)  # rounded up: 0.07 of 1000 rows is 70, though 0.07 * 1000 > 70
+    assert int(removed) == -(-n * percent // 100)  # rounded up, but 7 % of 100 is 7 though 0.07 * 100 > 7
 
 
 def test_ties_at_the_quantile_are_removed_together_or_not_at_all() -> None:

@@ -36,7 +36,7 @@ def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
 
 
 def fewest(share: float, n: int) -> int:
-    """Least k with k / n >= share. Rounding up `share * n` would make 4 rows of 0.1 * 30."""
+    """Least k with k / n >= share. Rounding up `share * n` would make 8 rows of 0.07 * 100."""
     k = math.ceil(share * n)
     return k - 1 if k > 0 and (k - 1) / n >= share else k
 
