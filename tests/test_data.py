@@ -25,7 +25,7 @@ def test_the_number_travels_with_its_row_through_a_shuffling_loader(kind: str, w
         "list": [[x, y] for x, y in zip(X, Y, strict=True)],
         "bare": X,
     }[kind]
-    loader = DataLoader(rk.Indexed(rows), batch_size=4, shuffle=True, num_workers=workers)
+    loader = DataLoader(rk.Indexed(rows), batch_size=4, shuffle=True, num_workers=workers, timeout=60 * workers)
     seen = []
     for batch in loader:
         if kind == "dict":
