@@ -26,14 +26,14 @@ def solve(losses: Vector, gamma: float, prior: Vector | None = None) -> tuple[fl
     return float(result.fun + losses @ q) / n, q + result.x[:n] - result.x[n:]
 
 
-def solve_wasserstein(losses: Vector, budget: float) -> tuple[float, float]:
-    """v_MIX for a budget, the constrained problem in the Proposition's proof, and its multiplier."""
+def solve_wasserstein(losses: Vector, budget: float) -> float:
+    """v_MIX for a budget, the constrained problem in the Proposition's proof."""
     n = len(losses)
     cost = np.concatenate([losses, -losses])
     upper = np.concatenate([np.full(n, np.inf), np.ones(n)])
     change = csr_array(np.ones((1, 2 * n)))
     result = _run(cost, A_ub=change, b_ub=[budget * n], bounds=np.column_stack([np.zeros(2 * n), upper]))
-    return float(result.fun + losses.sum()) / n, -float(result.ineqlin.marginals[0])
+    return float(result.fun + losses.sum()) / n
 
 
 def _run(cost: Vector, **constraints: object) -> OptimizeResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -13,10 +14,10 @@ import torch
 
 
 def seconds(*jobs: Callable[[], object], repeats: int) -> list[float]:
-    """The best time of each job, since noise only adds; taken in turns, so that a slow moment hits all alike."""
+    """The median time of each job; taken in turns, so that a slow moment of the machine hits all alike."""
     calls = [max(1, round(1e-3 / _time(job, 3))) for job in jobs]  # at least a millisecond a sample
     samples = [[_time(job, n) for job, n in zip(jobs, calls, strict=True)] for _ in range(repeats)]
-    return [min(column) for column in zip(*samples, strict=True)]
+    return [statistics.median(column) for column in zip(*samples, strict=True)]
 
 
 def extra_bytes(job: Callable[[], object]) -> int | None:
