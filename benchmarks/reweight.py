@@ -140,8 +140,8 @@ def render(results: dict[str, Any]) -> str:
             ],
         ),
         "",
-        f"The same linear program, float64, by scipy's HiGHS, medians of {about['highs_repeats']} turns; the last column "
-        "says how much worse its objective is:",
+        f"The same linear program, float64, by scipy's HiGHS, medians of {about['highs_repeats']} turns; the last "
+        "column says how much worse its objective is:",
         "",
         *_table(
             ["rows", "HiGHS", "closed form", "times faster", "HiGHS's gap"],
