@@ -1,0 +1,132 @@
+"""Attacks on the inputs: projected gradient ascent (PGD) on each row's loss; FGSM of Algorithm 2 is one step of it.
+
+An attack is any callable (model, loss, x, y) -> x, with one loss per row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rockafellian.modes import evaluating
+
+Norm: TypeAlias = Literal["linf", "l2"]
+Step: TypeAlias = Literal["sign", "unit", "raw"]
+Bound: TypeAlias = float | Sequence[float]
+Attack: TypeAlias = Callable[[nn.Module, Callable[[Tensor, Tensor], Tensor], Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class PGD:
+    """Up the gradient of each row's loss, `steps` times, never further than `eps` from where it started.
+
+    `step` is what a step follows: the gradient's sign (the default for "linf"), its direction ("unit", the default for
+    "l2") or the gradient itself ("raw"). `step_size` is 2.5 * eps / steps unless given. `bounds` clip the inputs: two
+    numbers, or two lists with a number per channel (axis 1); None leaves them free, as the paper does.
+
+    The network is in evaluation mode meanwhile, so that neither dropout nor BatchNorm notices; modes and gradients are
+    afterwards as they were.
+    """
+
+    eps: float
+    steps: int = 10
+    step_size: float | None = None
+    norm: Norm = "linf"
+    step: Step | None = None
+    random_start: bool = True
+    bounds: tuple[Bound, Bound] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.eps < math.inf:
+            raise ValueError(f"need a finite eps >= 0, in units of the inputs as the network sees them; got {self.eps}")
+        if self.steps < 1:
+            raise ValueError(f"need at least one step, got {self.steps}")
+        if self.step_size is not None and not 0 < self.step_size < math.inf:
+            raise ValueError(f"need a finite step_size > 0, got {self.step_size}; None means 2.5 * eps / steps")
+        if self.bounds is not None and not np.all(np.asarray(self.bounds[0]) <= np.asarray(self.bounds[1])):
+            raise ValueError(f"need bounds (low, high) with low <= high, got {self.bounds}")
+        for name, value, choices in (("norm", self.norm, Norm), ("step", self.step, Step)):
+            if value is not None and value not in get_args(choices):
+                raise ValueError(f"need {name} to be one of {', '.join(get_args(choices))}; got {value!r}")
+
+    def __call__(self, model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+        """The attacked inputs, without a graph."""
+        if not x.is_floating_point():
+            raise ValueError(f"need inputs of a floating type to follow a gradient, got {x.dtype}; attack embeddings")
+        low, high = self._limits(x)
+        step_size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
+        origin = x.detach()
+        if self.eps == 0:
+            return origin.clamp(low, high)
+        attacked = (origin + self._random_shift(origin)).clamp(low, high) if self.random_start else origin
+        with evaluating(model):
+            for _ in range(self.steps):
+                uphill = self._direction(_gradient(model, loss, attacked, y))
+                shift = self._projected(attacked + step_size * uphill - origin)
+                attacked = (origin + shift).clamp(low, high)
+        return attacked
+
+    def _direction(self, gradient: Tensor) -> Tensor:
+        step = self.step or ("sign" if self.norm == "linf" else "unit")
+        if step == "sign":
+            return gradient.sign()
+        return gradient / _row_norms(gradient) if step == "unit" else gradient
+
+    def _projected(self, shift: Tensor) -> Tensor:
+        if self.norm == "linf":
+            return shift.clamp(-self.eps, self.eps)
+        return shift * (self.eps / _row_norms(shift)).clamp(max=1)
+
+    def _random_shift(self, x: Tensor) -> Tensor:
+        """Uniform in the ball."""
+        if self.norm == "linf":
+            return torch.empty_like(x).uniform_(-self.eps, self.eps)
+        direction = torch.randn_like(x)
+        per_row = (len(x), *[1] * (x.ndim - 1))
+        radius = torch.rand(per_row, dtype=x.dtype, device=x.device) ** (1 / math.prod(x.shape[1:]))
+        return self.eps * radius * direction / _row_norms(direction)
+
+    def _limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = (
+            torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in self.bounds or (-math.inf, math.inf)
+        )
+        for bound in (low, high):
+            if bound.ndim and (x.ndim < 2 or bound.shape != x.shape[1:2]):
+                raise ValueError(f"need one bound, or one per channel of inputs {tuple(x.shape)}; got {len(bound)}")
+        per_channel = (-1, *[1] * (x.ndim - 2))
+        return (low.reshape(per_channel), high.reshape(per_channel)) if low.ndim or high.ndim else (low, high)
+
+
+def FGSM(  # noqa: N802 - reads as the class it makes
+    eps: float, *, norm: Norm = "linf", step: Step | None = None, bounds: tuple[Bound, Bound] | None = None
+) -> PGD:
+    """The attack of Algorithm 2, x + eps * sign(gradient): one step of PGD, as long as it may be, from x itself."""
+    return PGD(eps, steps=1, step_size=eps or None, norm=norm, step=step, random_start=False, bounds=bounds)
+
+
+#: By name, for the command line and for the tests that every attack must pass.
+ATTACKS: dict[str, Callable[..., PGD]] = {"fgsm": FGSM, "pgd": PGD}
+
+
+def _gradient(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        losses = loss(model(x), y)
+        if losses.shape != (len(x),):
+            raise ValueError(
+                f"need one loss per row, got shape {tuple(losses.shape)} for {len(x)} rows; "
+                "build the loss with reduction='none'"
+            )
+        return torch.autograd.grad(losses.sum(), x)[0]
+
+
+def _row_norms(x: Tensor) -> Tensor:
+    """The l2 norm of each row, with axes to divide by; never 0."""
+    norms: Tensor = torch.linalg.vector_norm(x.flatten(1), dim=1)
+    return norms.clamp(min=torch.finfo(x.dtype).tiny).reshape(len(x), *[1] * (x.ndim - 1))
