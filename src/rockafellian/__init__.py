@@ -2,7 +2,12 @@
 
 from importlib.metadata import version
 
+from rockafellian import attacks, contamination, losses
+from rockafellian.attacks import ATTACKS
 from rockafellian.data import Indexed
+from rockafellian.evaluation import Evaluation, evaluate
+from rockafellian.history import Best, Epoch, History, Round
+from rockafellian.losses import LOSSES
 from rockafellian.reweight import (
     RRM,
     Partition,
@@ -16,18 +21,31 @@ from rockafellian.reweight import (
     threshold_for,
     wasserstein_value,
 )
+from rockafellian.training import fit
 from rockafellian.weights import Reweighting, SampleWeights
 
 __version__ = version("rockafellian")
 
 __all__ = [
+    "ATTACKS",
+    "LOSSES",
     "RRM",
+    "Best",
+    "Epoch",
+    "Evaluation",
+    "History",
     "Indexed",
     "Partition",
     "Reweighting",
+    "Round",
     "SampleWeights",
     "WassersteinValue",
+    "attacks",
+    "contamination",
+    "evaluate",
+    "fit",
     "is_optimal",
+    "losses",
     "objective",
     "optimal_value",
     "optimal_weights",

@@ -90,11 +90,22 @@ class SampleWeights:
 
         The mean is over the batch size and not over its weights, or a batch of removed rows would count like any other.
         """
+        rows = self.remember(losses, index)
+        weights = self.values[rows].to(losses.device)
+        return (weights * losses.masked_fill(weights == 0, 0)).mean()  # a removed row may cost +inf
+
+    def remember(self, losses: Tensor, index: Array) -> Tensor:
+        """Only take note of these losses, for rows that the loop leaves out; returns the index, checked."""
         rows = self._checked_rows(losses, torch.as_tensor(index))
         self._round_sum.index_add_(0, rows, losses.detach().to(self._round_sum))
         self._round_count.index_add_(0, rows, torch.ones(len(rows), device=self.device))
-        weights = self.values[rows].to(losses.device)
-        return (weights * losses.masked_fill(weights == 0, 0)).mean()  # a removed row may cost +inf
+        return rows
+
+    @property
+    def due(self) -> bool:
+        """Whether the next `step` re-weights."""
+        counted = self.epoch + 1 - self.warmup
+        return counted > 0 and counted % self.every == 0
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
         """Call once an epoch; re-weights when it is time to, and says whether it did.
@@ -103,12 +114,10 @@ class SampleWeights:
         function that returns one and is called only when needed. Rows that were not seen keep their weight, and those
         that were share the mass they had. An error leaves everything as it was.
         """
-        epoch = self.epoch + 1
-        counted = epoch - self.warmup
-        due = counted > 0 and counted % self.every == 0
+        epoch, due = self.epoch + 1, self.due
         if due:
             self._reweight(epoch, losses() if callable(losses) else losses)
-        if due or counted <= 0:
+        if due or epoch <= self.warmup:
             self._forget_round()
         self.epoch = epoch
         return due

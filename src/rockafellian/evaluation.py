@@ -1,0 +1,118 @@
+"""Passes over data that teach the network nothing: the loss of every row, and loss and accuracy on a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rockafellian.attacks import Attack
+from rockafellian.batches import Rows
+from rockafellian.losses import for_rows
+from rockafellian.modes import evaluating
+
+Loss = Callable[..., Tensor]
+Score = Callable[[Tensor, Tensor], Tensor]
+SIZE = 256  # larger batches are slower on a CPU
+
+
+class Evaluation(NamedTuple):
+    """The mean loss, and the share of rows that are right: None where outputs are no classes."""
+
+    loss: float
+    accuracy: float | None
+
+
+def evaluate(
+    model: nn.Module,
+    data: Any,
+    *,
+    loss: Loss,
+    attack: Attack | None = None,
+    workers: int = 0,
+    collate: Callable[[list[Any]], Any] | None = None,
+) -> Evaluation:
+    """Loss and accuracy on rows that are not those of the training, as they are or under attack; in evaluation mode."""
+    rows = Rows(data, workers=workers, collate=collate, device=device_of(model))
+    return evaluate_rows(model, rows, loss, read_task(model, rows, loss), attack)
+
+
+def evaluate_rows(model: nn.Module, rows: Rows, loss: Loss, task: Task, attack: Attack | None = None) -> Evaluation:
+    """`evaluate` on rows that have been read and checked."""
+    total = hits = torch.zeros((), dtype=torch.float64)
+    with evaluating(model, loss), torch.no_grad():
+        for x, y, _ in rows.all_batches(SIZE):
+            outputs = model(x if attack is None else attack(model, loss, x, y))
+            total = total + loss(outputs, y).sum().cpu()
+            if task.score is not None:
+                hits = hits + task.score(outputs, y).sum().cpu()
+    return Evaluation(float(total) / len(rows), None if task.score is None else float(hits) / len(rows))
+
+
+def losses_of(model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None) -> Tensor:
+    """The loss of each of these rows in evaluation mode: J(theta; x_i, y_i), or J(theta; x_i^b, y_i) under attack."""
+    found = []
+    with evaluating(model, loss), torch.no_grad():
+        for x, y, index in rows.batches(order, SIZE):
+            row_loss = for_rows(loss, index)
+            found.append(row_loss(model(x if attack is None else attack(model, row_loss, x, y)), y).cpu())
+    return torch.cat(found)
+
+
+class Task(NamedTuple):
+    """What the network's outputs are: so many classes, if they are, and what makes a row right, if anything does."""
+
+    n_classes: int | None
+    score: Score | None
+
+    def check(self, labels: Tensor) -> None:
+        """An error unless these labels are numbers of classes."""
+        if self.n_classes is None:
+            return
+        low, high = (int(bound) for bound in labels.aminmax())
+        if low < 0 or high >= self.n_classes:
+            raise ValueError(
+                f"need labels from 0 to {self.n_classes - 1}, as the network has {self.n_classes} outputs; "
+                f"got {low} to {high}"
+            )
+
+
+def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
+    """An error unless network, loss and labels fit together: tried on a first batch, and on all labels in memory."""
+    x, y, index = next(rows.batches(torch.arange(min(len(rows), 4)), SIZE))
+    with evaluating(model, loss), torch.no_grad():
+        outputs = model(x)
+        task = _task(outputs, y)
+        task.check(y if rows.in_memory is None else rows.in_memory[1])
+        losses = loss(outputs, y)
+    if losses.shape != (len(index),):
+        raise ValueError(
+            f"need one loss per row, got shape {tuple(losses.shape)} for {len(index)} rows; "
+            "build the loss with reduction='none'"
+        )
+    return task
+
+
+def _task(outputs: Tensor, y: Tensor) -> Task:
+    if outputs.ndim == 2 and outputs.shape[1] > 1 and y.ndim == 1:
+        whole = not y.is_floating_point()
+        return Task(outputs.shape[1] if whole else None, _same_class if whole else None)
+    binary = outputs.numel() == y.numel() and bool(((y == 0) | (y == 1)).all())
+    return Task(None, _same_side if binary else None)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the network is."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
+def _same_class(outputs: Tensor, y: Tensor) -> Tensor:
+    return outputs.argmax(1) == y
+
+
+def _same_side(outputs: Tensor, y: Tensor) -> Tensor:
+    """The share of a row's labels that are right."""
+    right = (outputs > 0) == (y.reshape(outputs.shape) > 0)
+    return right.reshape(len(y), -1).float().mean(1)

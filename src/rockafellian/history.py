@@ -1,0 +1,96 @@
+"""What a run recorded: per epoch loss and accuracy, per re-weighting what was removed and how well that was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch. Loss and accuracy are those seen while training, on the labels as given; None means there was none.
+
+    `removed` is the share of rows that stood removed during the epoch. Seconds do not count when records are compared.
+    """
+
+    epoch: int
+    loss: float
+    accuracy: float | None
+    valid_loss: float | None
+    valid_accuracy: float | None
+    removed: float | None
+    learning_rate: float
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One re-weighting, made after `epoch`; precision and recall of the removed rows where the wrong ones are known."""
+
+    epoch: int
+    removed: float
+    threshold: float | None
+    gap: float | None
+    precision: float | None
+    recall: float | None
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The network of the best validation: `model.load_state_dict(history.best.model)` goes back to it."""
+
+    epoch: int
+    loss: float
+    accuracy: float | None
+    model: dict[str, Tensor] = field(repr=False, compare=False)
+
+    def beats(self, other: Best | None) -> bool:
+        """By accuracy, then by loss."""
+        return other is None or (-(self.accuracy or 0.0), self.loss) < (-(other.accuracy or 0.0), other.loss)
+
+
+@dataclass
+class History:
+    """The epochs and the re-weightings of a run, and its best network if there was a validation set."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    best: Best | None = None
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per epoch; what the re-weighting after it did stands in columns that begin with `round_`."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("need pandas for to_frame; pip install 'rockafellian[frames]'") from error
+        frame = pandas.DataFrame([asdict(epoch) for epoch in self.epochs], columns=list(Epoch.__dataclass_fields__))
+        rounds = pandas.DataFrame([asdict(made) for made in self.rounds], columns=list(Round.__dataclass_fields__))
+        return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_"))
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Loss, accuracy and removed rows over the epochs, as a matplotlib figure; written to `path` if given."""
+        from rockafellian.charts import plot_history
+
+        figure = plot_history(self)
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values, and the tensors of the best network."""
+        return asdict(self)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`."""
+        self.epochs = [Epoch(**values) for values in state["epochs"]]
+        self.rounds = [Round(**values) for values in state["rounds"]]
+        self.best = None if state["best"] is None else Best(**state["best"])
