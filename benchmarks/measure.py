@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 
-def seconds(*jobs: Callable[[], object], repeats: int) -> list[float]:
+def seconds(*jobs: Callable[[], object], repeats: int, warm_up: int = 3) -> list[float]:
     """The median time of each job; taken in turns, so that a slow moment of the machine hits all alike."""
-    calls = [max(1, round(1e-3 / _time(job, 3))) for job in jobs]  # at least a millisecond a sample
+    calls = [max(1, round(1e-3 / _time(job, warm_up))) for job in jobs]  # at least a millisecond a sample
     samples = [[_time(job, n) for job, n in zip(jobs, calls, strict=True)] for _ in range(repeats)]
     return [statistics.median(column) for column in zip(*samples, strict=True)]
 
@@ -31,16 +31,21 @@ def extra_bytes(job: Callable[[], object]) -> int | None:
     return _status("VmHWM") - before
 
 
-def machine() -> dict[str, object]:
+def machine(*libraries: str) -> dict[str, object]:
     """What a reader needs to know to compare figures."""
-    libraries = {name: version(name) for name in ("torch", "numpy", "scipy")}
+    versions = {name: version(name) for name in ("torch", "numpy", *libraries)}
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        **libraries,
+        **versions,
     }
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """The lines of a Markdown table."""
+    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---:"] * len(head), *rows)]
 
 
 def _time(job: Callable[[], object], calls: int) -> float:

@@ -16,7 +16,7 @@ import torch
 
 import highs
 import rockafellian as rk
-from measure import extra_bytes, machine, seconds
+from measure import extra_bytes, machine, seconds, table
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "reweight.json", HERE.parent / "docs" / "speed.md"
@@ -35,7 +35,7 @@ def measure(sizes: list[int], highs_sizes: list[int], repeats: int) -> dict[str,
     results = {
         "command": "make bench",
         "date": date.today().isoformat(),
-        "machine": machine(),
+        "machine": machine("scipy"),
         "settings": {
             "losses": "exponential, float32",
             "gamma": GAMMA,
@@ -123,7 +123,7 @@ def render(results: dict[str, Any]) -> str:
         f'spread="{about["spread"]}". Medians of {about["repeats"]} turns, in milliseconds; "memory" is the peak above '
         "the losses themselves, in units of their size, and the result is 1 of it.",
         "",
-        *_table(
+        *table(
             ["rows", "clone", "gamma", "/ clone", "memory", "contamination", "/ clone", "memory"],
             [
                 [
@@ -143,7 +143,7 @@ def render(results: dict[str, Any]) -> str:
         f"The same linear program, float64, by scipy's HiGHS, medians of {about['highs_repeats']} turns; the last "
         "column says how much worse its objective is:",
         "",
-        *_table(
+        *table(
             ["rows", "HiGHS", "closed form", "times faster", "HiGHS's gap"],
             [
                 [
@@ -159,14 +159,14 @@ def render(results: dict[str, Any]) -> str:
         "",
         "The times printed in the paper (sections 6.1 and 6.2, CPLEX 12.8 on another machine):",
         "",
-        *_table(
+        *table(
             ["rows", "paper", "closed form here"],
             [[f"{row['rows']:,}", _ms(row["paper_s"]), _ms(row["gamma_s"])] for row in results["paper"]],
         ),
         "",
         "Targets:",
         "",
-        *_table(
+        *table(
             ["what", "target", "measured", "met"],
             [
                 [row["what"], row["limit"], f"{row['measured']:,.2f}", "yes" if row["met"] else "no"]
@@ -175,10 +175,6 @@ def render(results: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---:"] * len(head), *rows)]
 
 
 def _ms(value: float) -> str:

@@ -1,5 +1,10 @@
 import json
+from itertools import product
 
+import pytest
+
+import adversarial
+import mnist
 import reweight as benchmark
 
 
@@ -20,3 +25,38 @@ def test_the_page_on_speed_is_written_from_the_record() -> None:
     assert benchmark.PAGE.read_text() == benchmark.render(results)
     assert [row["rows"] for row in results["speed"]] == benchmark.SIZES
     assert [row["rows"] for row in results["highs"]] == benchmark.HIGHS_SIZES
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's advice, and what it imports
+def test_the_benchmark_of_training_runs_every_loop_and_judges_it() -> None:
+    import training
+
+    results = training.measure(["MNIST-3 MLP"], repeats=1, rows=200)
+    assert json.loads(json.dumps(results)) == results
+    found = results["problems"]["MNIST-3 MLP"]
+    assert found["epoch_s"].keys() == training.JOBS.keys()
+    assert all(took > 0 for took in found["epoch_s"].values())
+    assert len(results["targets"]) == len(training.LIMITS) + 1
+    assert all(row["met"] == (row["measured"] <= row["limit"]) for row in results["targets"])
+    assert "| skorch |" in training.render(results)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_on_the_speed_of_training_is_written_from_the_record() -> None:
+    import training
+
+    results = json.loads(training.RESULTS.read_text())
+    assert training.PAGE.read_text() == training.render(results)
+    assert list(results["problems"]) == list(training.PROBLEMS)
+
+
+def test_the_page_on_adversarial_training_is_written_from_the_records() -> None:
+    records = adversarial.load_records()
+    assert adversarial.PAGE.read_text() == adversarial.render(records)
+    cells = {(found["method"], found["noise"], found["seed"]) for found in records}
+    assert cells == set(product(adversarial.METHODS, adversarial.NOISE, adversarial.SEEDS))
+    assert adversarial.PAGE.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_networks_have_the_papers_numbers_of_parameters() -> None:
+    assert sum(part.numel() for part in mnist.network().parameters()) == 159_254

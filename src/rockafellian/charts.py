@@ -61,7 +61,7 @@ def plot_images(images: Tensor, titles: Sequence[str], columns: int = 5) -> Figu
     for panel in panels.flat:
         panel.set_axis_off()
     for panel, image, title in zip(panels.flat, images, titles, strict=False):
-        panel.imshow(image, cmap="gray_r")
+        panel.imshow(image.numpy(), cmap="gray_r")
         panel.set_title(title, fontsize=8)
     return figure
 

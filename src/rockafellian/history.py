@@ -86,8 +86,12 @@ class History:
         return figure
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain values, and the tensors of the best network."""
-        return asdict(self)
+        """Plain values, and the tensors of the best network themselves."""
+        return {
+            "epochs": [asdict(epoch) for epoch in self.epochs],
+            "rounds": [asdict(made) for made in self.rounds],
+            "best": None if self.best is None else vars(self.best),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state_dict`."""

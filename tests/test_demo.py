@@ -1,0 +1,126 @@
+import csv
+import importlib
+import json
+import resource
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import rockafellian as rk
+from rockafellian.demo import Settings, run
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_make_demo_runs_the_demo() -> None:
+    recipe = (ROOT / "Makefile").read_text().split("\ndemo:", 1)[1].split("\n\n", 1)[0]
+    assert "rockafellian demo" in recipe
+
+
+def test_the_demo_shows_what_the_method_is_for_and_marks_itself_done(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    call = [sys.executable, "-W", "error", "-c", "from rockafellian.cli import main; main()", "demo"]
+    shown = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 60  # not wall time: others may be busy
+    folder = tmp_path / "runs" / "demo-1"
+    assert "wrote runs/demo-1/report.html" in shown.stdout
+    assert shown.stdout.count("by plain training") == 3
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["settings"]["contamination"] == 0.4
+    assert all(row["rrm"] > row["plain"] + 0.2 and row["precision"] > 0.9 for row in summary["seeds"])
+    for name in ("weights.png", "suspects.png", "history.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    suspects = list(csv.DictReader((folder / "suspects.csv").read_text().splitlines()))
+    assert len(suspects) == 20
+    assert sum(row["given_label"] != row["true_label"] for row in suspects) >= 19
+    assert sum(row["suggested_label"] == row["true_label"] for row in suspects) >= 15
+    assert (folder / "DONE").exists()
+
+
+class Images(HTMLParser):
+    sources: list[str]
+
+    def handle_starttag(self, tag: str, attributes) -> None:
+        if tag == "img":
+            self.sources.append(dict(attributes)["src"])
+
+
+def test_the_report_is_one_file_and_a_second_run_leaves_the_first_alone(tmp_path: Path, capsys) -> None:
+    few = Settings(epochs=6)
+    first, second = run(tmp_path, seeds=1, settings=few), run(tmp_path, seeds=1, settings=few)
+    assert (first.name, second.name) == ("demo-1", "demo-2")
+    parser = Images()
+    parser.sources = []
+    parser.feed((first / "report.html").read_text())
+    assert len(parser.sources) == 3
+    assert all(source.startswith("data:image/png;base64,") for source in parser.sources)
+    one, two = (json.loads((folder / "summary.json").read_text()) for folder in (first, second))
+    assert one == two  # the seed decides
+
+
+def answer(monkeypatch, capsys, *arguments: str) -> tuple[object, str, str]:
+    """Exit code, output and errors of the command, in this process."""
+    from rockafellian.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["rockafellian", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return exit_.value.code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("demo", "--epochs", "5"), "error: need more than 5 epochs"),
+        (("demo", "--seeds", "0"), "error: need at least one seed, got 0"),
+        (("demo", "--out", "file"), "error: "),
+        (("demo", "--wat"), "No such option"),
+    ],
+)
+def test_bad_options_get_one_line_and_exit_2(arguments, message: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    code, _, errors = answer(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert message in errors
+    if message.startswith("error"):
+        assert errors.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert Path("file").read_text() == "mine"
+
+
+def test_the_version_is_told(monkeypatch, capsys) -> None:
+    assert answer(monkeypatch, capsys, "--version")[:2] == (0, f"{rk.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("missing", "needs_it", "extra"), [("sklearn.datasets", "demo", "demo"), ("matplotlib.figure", "charts", "charts")]
+)
+def test_a_missing_extra_is_named_in_one_line(missing, needs_it, extra, monkeypatch, capsys, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, missing, None)
+    for name in ("demo", needs_it):
+        monkeypatch.delitem(sys.modules, f"rockafellian.{name}", raising=False)
+    code, _, errors = answer(monkeypatch, capsys, "demo")
+    assert code == 2
+    assert f"pip install 'rockafellian[{extra}]'" in errors
+    assert errors.count("\n") == 1
+
+
+def test_without_typer_the_command_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "rockafellian.cli", raising=False)
+    with pytest.raises(SystemExit, match=r"^error: need typer .* pip install 'rockafellian\[cli\]'$"):
+        importlib.import_module("rockafellian.cli")
+
+
+def test_over_five_seeds_rrm_is_twenty_points_above_plain_training_every_time(tmp_path: Path) -> None:
+    folder = run(tmp_path, seeds=5)
+    rows = json.loads((folder / "summary.json").read_text())["seeds"]
+    assert len(rows) == 5
+    assert min(row["rrm"] - row["plain"] for row in rows) >= 0.2
+    assert min(row["rrm"] for row in rows) > 0.93
