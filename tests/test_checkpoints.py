@@ -178,8 +178,9 @@ def test_a_file_of_other_tensors_is_an_error(tmp_path: Path, metadata) -> None:
 
 def test_the_file_is_one_of_safetensors_and_json(old: Path) -> None:
     with safe_open(old, framework="np") as file:
-        assert file.get_tensor("weights").tolist() == list(range(100))
-        assert json.loads(file.metadata()["rockafellian"]) == {"round": 1, "weights": {"$tensor": "weights"}}
+        plain = json.loads(file.metadata()["rockafellian"])
+        assert plain["round"] == 1
+        assert file.get_tensor(plain["weights"]["$tensor"]).tolist() == list(range(100))
 
 
 class Trap:
@@ -222,7 +223,6 @@ A, B = torch.zeros(1), torch.ones(2)
     [{"a": {"b": A}, "a/b": B}, {1: A, "1": B}, {"": {"a": A}, "a": B}, {"__metadata__": A}, {(1, 2): 3}],
     ids=["a slash", "a number and its name", "an empty key", "safetensors' own name", "a tuple"],
 )
-@pytest.mark.xfail(reason="two tensors get one name, or the file written cannot be read")
 def test_odd_keys_are_saved_or_refused_and_never_cost_a_state(old: Path, state: dict[Any, Any]) -> None:
     before = bits(load(old))
     with contextlib.suppress(TypeError, ValueError):
@@ -349,10 +349,9 @@ def test_a_run_with_other_settings_is_an_error_and_changes_nothing(tmp_path: Pat
     assert checkpoint.path.read_bytes() == before
 
 
-@pytest.mark.xfail(reason="parts before the one that is missing have been loaded by then", raises=AssertionError)
 def test_a_state_that_lacks_a_part_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     Checkpoint(tmp_path, {"one": Part(1)}, SETTINGS).save()
     one, _, checkpoint = run(tmp_path, 0)
-    with pytest.raises((ValueError, KeyError), match="two"):
+    with pytest.raises(ValueError, match="no state of the two"):
         checkpoint.resume()
     assert one.value == 0

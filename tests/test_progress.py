@@ -90,7 +90,6 @@ def read(terminal) -> bytes:
         return b""
 
 
-@pytest.mark.xfail(reason="says 'No module named rich' and no more", raises=AssertionError)
 def test_a_bar_without_rich_is_an_error_that_names_the_extra(monkeypatch) -> None:
     for name in ("rich", "rich.console", "rich.progress"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -28,8 +28,9 @@ class Rows:
         device: torch.device | str = "cpu",
     ) -> None:
         self.device = torch.device(device)
-        self.in_memory = _in_memory(data) if collate is None else None
-        self.dataset = Indexed(data) if self.in_memory is None else None
+        pair = _in_memory(data)
+        self.in_memory = pair if collate is None else None
+        self.dataset = Indexed(data if pair is None else TensorDataset(*pair)) if self.in_memory is None else None
         self.workers = workers
         self.collate = collate or default_collate
         if len(self) == 0:
@@ -74,18 +75,30 @@ class Rows:
 
 
 def _in_memory(data: Any) -> tuple[Tensor, Tensor] | None:
+    """Inputs and labels, if that is what was passed; a list of anything else than arrays is a list of rows."""
     if isinstance(data, TensorDataset):
         data = data.tensors
-    if not isinstance(data, tuple | list) or not all(isinstance(part, Tensor | np.ndarray) for part in data):
+    if isinstance(data, list) and len(data) == 2 and all(isinstance(part, Tensor | np.ndarray) for part in data):
+        data = tuple(data)
+    if not isinstance(data, tuple):
         return None
-    if len(data) != 2 or len(data[0]) != len(data[1]):
-        raise ValueError(
-            f"need inputs and labels of equal length, got {', '.join(str(tuple(part.shape)) for part in data)}"
-        )
-    x = data[0] if isinstance(data[0], Tensor) else torch.from_numpy(data[0])
-    if isinstance(data[0], np.ndarray) and x.dtype == torch.float64:
-        x = x.to(torch.get_default_dtype())  # numpy's habit, not the user's wish
-    return x, _as_labels(torch.as_tensor(data[1], device=x.device))
+    if len(data) != 2:
+        raise ValueError(f"need inputs and labels, got a tuple of {len(data)}; rows (x, y) can come as a list")
+    x, y = (_as_tensor(part) for part in data)
+    if x.ndim == 0 or x.shape[:1] != y.shape[:1]:
+        raise ValueError(f"need inputs and labels of equal length, got {tuple(x.shape)} and {tuple(y.shape)}")
+    return x, _as_labels(y).to(x.device)
+
+
+def _as_tensor(part: Any) -> Tensor:
+    if isinstance(part, Tensor):
+        return part
+    values = np.asarray(part)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"need numbers as inputs and labels, got an array of {values.dtype}; encode them first")
+    values = np.require(values, values.dtype.newbyteorder("="), ["C_CONTIGUOUS", "WRITEABLE"])  # what torch can share
+    # Doubles are numpy's habit, not the user's wish.
+    return torch.as_tensor(values, dtype=torch.get_default_dtype() if values.dtype == np.float64 else None)
 
 
 def _as_labels(y: Tensor) -> Tensor:
@@ -97,7 +110,7 @@ def _as_labels(y: Tensor) -> Tensor:
 def _chunks(order: Tensor, size: int) -> list[Tensor]:
     """Parts of `size` rows; a last row alone, of which BatchNorm can make nothing, joins the part before."""
     chunks = [order[start : start + size] for start in range(0, len(order), size)]
-    if len(chunks) > 1 and len(chunks[-1]) == 1:
+    if len(chunks) > 1 and len(chunks[-1]) == 1 < size:
         chunks[-2:] = [torch.cat(chunks[-2:])]
     return chunks
 
@@ -107,4 +120,7 @@ def _moved(x: Any, device: torch.device) -> Any:
         return x.to(device, non_blocking=True)
     if isinstance(x, Mapping):
         return {key: _moved(value, device) for key, value in x.items()}
-    return type(x)(_moved(value, device) for value in x) if isinstance(x, tuple | list) else x
+    if isinstance(x, tuple | list):
+        parts = [_moved(value, device) for value in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    return x

@@ -25,7 +25,6 @@ def plot_history(history: Any) -> Figure:
         _line(panel, epochs, [getattr(epoch, name) for epoch in history.epochs], "training, labels as given")
         _line(panel, epochs, [getattr(epoch, f"valid_{name}") for epoch in history.epochs], "validation")
         panel.set(title=name, xlabel="epoch")
-        panel.legend()
     if removing:
         rounds = [made.epoch for made in history.rounds]
         for name, label in (
@@ -35,26 +34,30 @@ def plot_history(history: Any) -> Figure:
         ):
             _line(panels[2], rounds, [getattr(made, name) for made in history.rounds], label)
         panels[2].set(title="re-weightings", xlabel="epoch", ylim=(0, 1.02))
-        panels[2].legend()
+    for panel in panels:
+        if panel.lines:
+            panel.legend()
     return figure
 
 
 def plot_weights(values: Sequence[Tensor], wrong: Tensor, names: Sequence[int]) -> Figure:
-    """What became of the weights of clean and of wrong rows, round by round: median, and 5th to 95th percentile."""
+    """What became of the weights of clean and of wrong rows: mean, and 5th to 95th percentile, at each name."""
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     panel = figure.subplots()
     for label, rows, color in (("clean", ~wrong, "tab:blue"), ("wrong", wrong, "tab:red")):
-        bands = torch.stack([weights[rows].quantile(torch.tensor([0.05, 0.5, 0.95])) for weights in values]).T
+        if not rows.any():
+            continue
+        low, high = torch.stack([weights[rows].quantile(torch.tensor([0.05, 0.95])) for weights in values]).T
         mean = [float(weights[rows].mean()) for weights in values]
         panel.plot(names, mean, "o-", color=color, label=f"{label} rows, mean")
-        panel.fill_between(names, bands[0], bands[2], color=color, alpha=0.2)
+        panel.fill_between(names, low, high, color=color, alpha=0.2)
     panel.set(xlabel="epoch", ylabel="weight (1 is nominal, 0 is removed)")
     panel.legend()
     return figure
 
 
 def plot_images(images: Tensor, titles: Sequence[str], columns: int = 5) -> Figure:
-    """Small grey images with a line under each."""
+    """Small grey images, each under its title."""
     height = -(-len(images) // columns)
     figure = Figure(figsize=(1.7 * columns, 1.9 * height), layout="constrained")
     panels = figure.subplots(height, columns, squeeze=False)

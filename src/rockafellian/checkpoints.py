@@ -56,10 +56,11 @@ class Checkpoint:
         state = load(self.path)
         saved = state.get("settings", {})
         differ = [
-            f"{name} was {saved.get(name)!r} and is {value!r}"
-            for name, value in self.settings.items()
-            if saved.get(name) != value
+            f"{name} was {saved.get(name)!r} and is {self.settings.get(name)!r}"
+            for name in dict.fromkeys([*self.settings, *saved])
+            if saved.get(name) != self.settings.get(name)
         ]
+        differ += [f"it has no state of the {name}" for name in self.parts if name not in state]
         if differ:
             raise ValueError(
                 f"need the run that {self.path} is of, but {'; '.join(differ)}; name another folder for this run"
@@ -111,12 +112,15 @@ def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     def inner(part: Any, key: object) -> Any:
         return _without_tensors(part, f"{path}/{key}" if path else str(key), tensors)
 
-    if isinstance(value, Tensor):
-        tensors[path] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        return {"$tensor": path}
-    if isinstance(value, Counter):  # a Counter in MultiStepLR
-        return {"$counter": [[key, count] for key, count in value.items()]}
+    if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex():
+        name = f"{len(tensors)} {path}"  # a path alone need not be unique
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"$tensor": name}
     if isinstance(value, Mapping):
+        if not all(isinstance(key, str | int) for key in value):
+            raise TypeError(f"need keys that are strings or whole numbers to save, got others at {path}")
+        if isinstance(value, Counter):  # in MultiStepLR
+            return {"$counter": list(value.items())}
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
             return {key: inner(part, key) for key, part in value.items()}
         return {"$dict": [[key, inner(part, key)] for key, part in value.items()]}

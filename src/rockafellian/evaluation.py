@@ -44,6 +44,8 @@ def evaluate_rows(model: nn.Module, rows: Rows, loss: Loss, task: Task, attack: 
     total = hits = torch.zeros((), dtype=torch.float64)
     with evaluating(model, loss), torch.no_grad():
         for x, y, _ in rows.all_batches(SIZE):
+            if rows.in_memory is None:
+                task.check(y)
             outputs = model(x if attack is None else attack(model, loss, x, y))
             total = total + loss(outputs, y).sum().cpu()
             if task.score is not None:
@@ -84,8 +86,9 @@ def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
     x, y, index = next(rows.batches(torch.arange(min(len(rows), 4)), SIZE))
     with evaluating(model, loss), torch.no_grad():
         outputs = model(x)
-        task = _task(outputs, y)
-        task.check(y if rows.in_memory is None else rows.in_memory[1])
+        labels = y if rows.in_memory is None else rows.in_memory[1]
+        task = _task(outputs, labels)
+        task.check(labels)
         losses = loss(outputs, y)
     if losses.shape != (len(index),):
         raise ValueError(
@@ -95,11 +98,12 @@ def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
     return task
 
 
-def _task(outputs: Tensor, y: Tensor) -> Task:
-    if outputs.ndim == 2 and outputs.shape[1] > 1 and y.ndim == 1:
-        whole = not y.is_floating_point()
+def _task(outputs: Tensor, labels: Tensor) -> Task:
+    if outputs.ndim == 2 and outputs.shape[1] > 1 and labels.ndim == 1:
+        whole = not labels.is_floating_point()
         return Task(outputs.shape[1] if whole else None, _same_class if whole else None)
-    binary = outputs.numel() == y.numel() and bool(((y == 0) | (y == 1)).all())
+    as_many = outputs[0].numel() == labels[0].numel()
+    binary = as_many and bool(((labels == 0) | (labels == 1)).all())
     return Task(None, _same_side if binary else None)
 
 

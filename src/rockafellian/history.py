@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,8 +55,11 @@ class Best:
     model: dict[str, Tensor] = field(repr=False, compare=False)
 
     def beats(self, other: Best | None) -> bool:
-        """By accuracy, then by loss."""
-        return other is None or (-(self.accuracy or 0.0), self.loss) < (-(other.accuracy or 0.0), other.loss)
+        """By accuracy, then by loss; anything beats NaN."""
+        return other is None or self._rank() < other._rank()
+
+    def _rank(self) -> tuple[float, float]:
+        return -(self.accuracy or 0.0), math.inf if math.isnan(self.loss) else self.loss
 
 
 @dataclass
@@ -74,7 +78,7 @@ class History:
             raise ImportError("need pandas for to_frame; pip install 'rockafellian[frames]'") from error
         frame = pandas.DataFrame([asdict(epoch) for epoch in self.epochs], columns=list(Epoch.__dataclass_fields__))
         rounds = pandas.DataFrame([asdict(made) for made in self.rounds], columns=list(Round.__dataclass_fields__))
-        return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_"))
+        return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_")).astype(float)
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Loss, accuracy and removed rows over the epochs, as a matplotlib figure; written to `path` if given."""
@@ -90,7 +94,7 @@ class History:
         return {
             "epochs": [asdict(epoch) for epoch in self.epochs],
             "rounds": [asdict(made) for made in self.rounds],
-            "best": None if self.best is None else vars(self.best),
+            "best": None if self.best is None else {**vars(self.best)},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

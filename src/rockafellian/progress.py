@@ -72,9 +72,12 @@ def _has_rich() -> bool:
 
 @contextmanager
 def _bar(epochs: int) -> Iterator[Display]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+    except ImportError as error:
+        raise ImportError("need rich for a bar; pip install 'rockafellian[train]', or use progress='lines'") from error
 
     class Bar:
         shown = 0.0

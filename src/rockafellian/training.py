@@ -299,13 +299,13 @@ def _open_checkpoint(folder: Path, run: _Run, resume: bool) -> Checkpoint:
 
 def _settings(run: _Run) -> dict[str, Any]:
     """What must be equal for a run to be the same run; the number of epochs may grow."""
-    parameters = ", ".join(f"{name} {tuple(part.shape)}" for name, part in run.model.named_parameters())
+    tensors = ", ".join(f"{name} {tuple(part.shape)}" for name, part in run.model.state_dict().items())
     labels = None if run.rows.in_memory is None else run.rows.in_memory[1].cpu().numpy().tobytes()
     return {
         "rows": len(run.rows),
         "labels": None if labels is None else zlib.crc32(labels),
         "validation rows": None if run.valid is None else len(run.valid),
-        "model": f"{type(run.model).__name__} {zlib.crc32(parameters.encode()):08x}",
+        "model": f"{type(run.model).__name__} {zlib.crc32(tensors.encode()):08x}",
         "loss": _name(run.loss),
         "attack": _name(run.attack),
         "optimizer": type(run.optimizer).__name__,
