@@ -27,10 +27,11 @@ LEVELS = {
     "weights": 3,
     "batches": 4,
     "evaluation": 5,
-    "training": 6,
-    "demo": 7,
-    "cli": 8,
-    "__init__": 9,
+    "loop": 6,
+    "training": 7,
+    "demo": 8,
+    "cli": 9,
+    "__init__": 10,
 }
 #: What a file may import beyond the core. It fails with the name of the extra, and nothing above needs it to be loaded.
 EXTRAS = {

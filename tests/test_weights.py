@@ -284,3 +284,20 @@ def test_bad_input_is_an_error_and_changes_nothing(call, message: str) -> None:
     assert weights.epoch == 0
     assert weights.average_losses.isnan().all()
     assert weights.values.tolist() == [1, 1, 1, 1]
+
+
+def test_losses_of_rows_that_the_loop_left_out_can_be_remembered() -> None:
+    weights = remove_a_quarter()
+    weights.reduce(LOSSES[:3], torch.arange(3))
+    rows = weights.remember(LOSSES[3:].requires_grad_(), torch.tensor([3]))
+    assert rows.tolist() == [3]
+    weights.step()
+    assert weights.removed.tolist() == [False, False, False, True]
+    assert not weights.average_losses.requires_grad
+
+
+def test_due_says_what_the_next_step_will_do() -> None:
+    weights = remove_a_quarter(every=2, warmup=1)
+    for _ in range(8):
+        said = weights.due
+        assert weights.step(LOSSES) == said

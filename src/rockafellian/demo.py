@@ -219,7 +219,8 @@ body {{ font: 1rem/1.5 system-ui; max-width: 60rem; margin: 2rem auto; padding: 
 td, th {{ padding: .2rem .8rem; text-align: right }} img {{ max-width: 100%; background: white }}
 </style>
 <h1>Digits with {summary["settings"]["contamination"]:.0%} wrong labels</h1>
-<p>Accuracy on clean test images after the last epoch. Neither training saw a clean label.</p>
+<p>Accuracy on clean test images after the last epoch. Neither training saw a clean label; RRM was told the share of
+wrong ones.</p>
 <table>{cells("th", heads)}{"".join(body)}</table>
 {"".join(figures)}
 <p>{escape(summary["command"])}, {escape(summary["date"])}; {escape(json.dumps(summary["settings"]))}</p>

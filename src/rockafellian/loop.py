@@ -1,0 +1,190 @@
+"""One epoch of training: the re-weighting that is due, GradientStep (Algorithm 2) on every batch, validation."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from rockafellian.attacks import Attack
+from rockafellian.batches import Rows
+from rockafellian.evaluation import Loss, Task, evaluate_rows, losses_of, read_task
+from rockafellian.history import Best, Epoch, History, Round
+from rockafellian.losses import for_rows
+from rockafellian.modes import evaluating
+from rockafellian.progress import Display
+from rockafellian.seeding import seeded
+from rockafellian.weights import SampleWeights
+
+LossesFrom: TypeAlias = Literal["training", "clean", "attacked"]
+Moment: TypeAlias = Literal["epoch", "batch"]
+
+
+@dataclass
+class Run:
+    """What takes part in a run, as `fit` was told, and what came of it so far."""
+
+    model: nn.Module
+    rows: Rows
+    valid: Rows | None
+    loss: Loss
+    optimizer: Optimizer
+    weights: SampleWeights | None
+    attack: Attack | None
+    batch_size: int
+    scheduler: LRScheduler | None
+    scheduler_every: Moment
+    clip: float | None
+    losses_from: LossesFrom
+    skip_removed: bool
+    attack_valid: bool
+    wrong: Tensor | None
+    seed: int
+    task: Task = field(init=False)
+    history: History = field(init=False, default_factory=History)
+
+    def check(self, epochs: int) -> None:
+        """An error unless all fits together; nothing has changed then."""
+        for name, value, least in (("epochs", epochs, 0), ("batch_size", self.batch_size, 1), ("seed", self.seed, 0)):
+            if value < least:
+                raise ValueError(f"need {name} >= {least}, got {value}")
+        for name, choice, choices in (
+            ("losses_from", self.losses_from, LossesFrom),
+            ("scheduler_every", self.scheduler_every, Moment),
+        ):
+            if choice not in get_args(choices):
+                raise ValueError(f"need {name} to be one of {', '.join(get_args(choices))}; got {choice!r}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"need clip > 0, the largest norm of a gradient; got {self.clip}")
+        if self.attack is None and (self.losses_from == "attacked" or self.attack_valid):
+            raise ValueError("need an attack for losses_from='attacked' or attack_valid=True; pass attack=FGSM(eps)")
+        if self.weights is None and (self.losses_from != "training" or self.skip_removed):
+            raise ValueError("need weights for losses_from or skip_removed; pass weights=SampleWeights(...)")
+        for name, found in (("weights", self.weights), ("wrong", self.wrong)):
+            if found is not None and len(found) != len(self.rows):
+                raise ValueError(f"need {name} for the {len(self.rows)} rows of train, got {len(found)}")
+        with seeded(self.seed, 0):
+            self.task = read_task(self.model, self.rows, self.loss)
+            if self.valid is not None:
+                read_task(self.model, self.valid, self.loss)
+
+    def one_epoch(self, epoch: int, display: Display) -> Epoch:
+        """The re-weighting left over from the epoch before, GradientStep (Algorithm 2) on every batch, validation."""
+        start = time.perf_counter()
+        with seeded(self.seed, epoch):
+            if self.weights is not None and epoch > 1:
+                self._reweight(self.weights)
+            loss, accuracy = self._train(epoch, display)
+            self._check_finite(epoch, loss)
+            valid_loss, valid_accuracy = self._validate(epoch)
+        learning_rate = self.optimizer.param_groups[0]["lr"]
+        if self.scheduler is not None and self.scheduler_every == "epoch":
+            watched = (loss if valid_loss is None else valid_loss,)
+            self.scheduler.step(*watched if isinstance(self.scheduler, ReduceLROnPlateau) else ())
+        return Epoch(
+            epoch=epoch,
+            loss=loss,
+            accuracy=accuracy,
+            valid_loss=valid_loss,
+            valid_accuracy=valid_accuracy,
+            removed=None if self.weights is None else int(self.weights.removed.sum()) / len(self.weights),
+            learning_rate=learning_rate,
+            seconds=time.perf_counter() - start,
+        )
+
+    def _train(self, epoch: int, display: Display) -> tuple[float, float | None]:
+        for module in (self.model, self.loss):
+            if isinstance(module, nn.Module):
+                module.train()
+        order = torch.randperm(len(self.rows))
+        if self.skip_removed and self.weights is not None:
+            order = order[self.weights.values.cpu()[order] > 0]
+        # The mean over the rows drawn, scaled to be one over all rows: the learning rate carries over.
+        share = len(order) / len(self.rows)
+        total = hits = torch.zeros((), device=self.rows.device)
+        drawn = 0
+        for x, y, index in self.rows.batches(order, self.batch_size):
+            if self.rows.in_memory is None:
+                self.task.check(y)
+            row_loss = for_rows(self.loss, index)
+            if self.attack is not None:
+                with evaluating(self.loss):
+                    x = self.attack(self.model, row_loss, x, y)
+            outputs = self.model(x)
+            losses = row_loss(outputs, y)
+            mean = losses.mean() if self.weights is None else share * self.weights.reduce(losses, index)
+            self.optimizer.zero_grad()
+            mean.backward()  # type: ignore[no-untyped-call]
+            if self.clip is not None:
+                clip_grad_norm_(self.model.parameters(), self.clip)
+            self.optimizer.step()
+            if self.scheduler is not None and self.scheduler_every == "batch":
+                self.scheduler.step()
+            total = total + mean.detach() * len(index)
+            if self.task.score is not None:
+                hits = hits + self.task.score(outputs, y).sum()
+            drawn += len(index)
+            display.batch(epoch - 1 + drawn / len(order))
+        return float(total) / drawn, None if self.task.score is None else float(hits) / drawn
+
+    def _reweight(self, weights: SampleWeights) -> None:
+        start = time.perf_counter()
+        if self.skip_removed and weights.due and self.losses_from == "training":
+            skipped = (weights.values == 0).nonzero()[:, 0].cpu()
+            if len(skipped):
+                weights.remember(losses_of(self.model, self.rows, skipped, self.loss, self.attack), skipped)
+        if not weights.step(None if self.losses_from == "training" else self._fresh_losses):
+            return
+        made, removed = weights.history[-1], weights.removed.cpu()
+        found = None if self.wrong is None else int((removed & self.wrong).sum())
+        self.history.rounds.append(
+            Round(
+                epoch=len(self.history.epochs),
+                removed=made.removed / len(weights),
+                threshold=_known(made.threshold),
+                gap=_known(made.gap),
+                precision=_ratio(found, made.removed),
+                recall=None if self.wrong is None else _ratio(found, int(self.wrong.sum())),
+                seconds=time.perf_counter() - start,
+            )
+        )
+
+    def _fresh_losses(self) -> Tensor:
+        attack = self.attack if self.losses_from == "attacked" else None
+        return losses_of(self.model, self.rows, torch.arange(len(self.rows)), self.loss, attack)
+
+    def _validate(self, epoch: int) -> tuple[float | None, float | None]:
+        if self.valid is None:
+            return None, None
+        found = evaluate_rows(self.model, self.valid, self.loss, self.task, self.attack if self.attack_valid else None)
+        best = Best(epoch, *found, model={})
+        if best.beats(self.history.best):
+            best.model.update({name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()})
+            self.history.best = best
+        return found
+
+    def _check_finite(self, epoch: int, loss: float) -> None:
+        if math.isfinite(loss) and all(bool(part.isfinite().all()) for part in self.model.parameters()):
+            return
+        cause = "the learning rate is the usual cause: lower it, or pass clip="
+        if getattr(getattr(self.weights, "rule", None), "spread", None) == "argmin":
+            cause += "; so is spread='argmin', where one row can weigh as much as all removed ones: use spread='kept'"
+        raise FloatingPointError(
+            f"need finite losses and parameters, but in epoch {epoch} the mean loss became {loss:g}: "
+            f"training has diverged; {cause}. A checkpoint, if there is one, is of epoch {epoch - 1}"
+        )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _ratio(part: int | None, whole: int) -> float | None:
+    return None if part is None or whole == 0 else part / whole
