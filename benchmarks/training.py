@@ -77,10 +77,10 @@ def through_loader(model: nn.Module, data: Data) -> None:
 def by_fit(model: nn.Module, data: Data, *, start_removed: bool = False, every: int = 0, **options: Any) -> None:
     weights = None
     if every:
-        weights = rk.SampleWeights(len(data[1]), rk.RRM(contamination=CONTAMINATION), every=every)
+        weights = rk.SampleWeights(len(data[1]), rk.RRM(contamination=CONTAMINATION))
         if start_removed:
-            weights.step(torch.rand(len(data[1])))
-            weights.epoch = 0
+            assert weights.step(torch.rand(len(data[1])))
+        weights.every, weights.epoch = every, 0
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     rk.fit(
         model,

@@ -86,7 +86,8 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
     save_file(tensors, partial, metadata={HEADER: plain})
     _flush(partial)
     partial.replace(path)
-    _flush(path.parent)
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        _flush(path.parent)
 
 
 def load(path: Path) -> dict[str, Any]:
