@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import nn
 import rockafellian as rk
 from rockafellian import checkpoints
 from rockafellian.attacks import PGD
-from rockafellian.losses import ELR
+from rockafellian.losses import ELR, cce, gce, mse
 from toy import make_toy
 
 METHODS = ["ERM", "RRM", "A-RRM"]
@@ -131,3 +132,64 @@ def test_a_finished_run_can_be_made_longer_as_if_it_had_been_planned_so(method: 
         finish(method, tmp_path / "longer", epochs=epochs, name=f"end {epochs}")
     finish(method, tmp_path / "planned", epochs=9)
     assert_same_bits(result(tmp_path / "planned" / "end"), result(tmp_path / "longer" / "end 9"))
+
+
+TOY = make_toy(n=60)
+OTHER = make_toy(seed=3, n=60)
+
+
+def fit_here(folder: Path, **changes) -> rk.History:
+    torch.manual_seed(0)
+    model = changes.pop("model", None) or nn.Linear(2, 3)
+    settings = {
+        "train": (TOY.x, TOY.y),
+        "loss": cce,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "epochs": 3,
+        "weights": rk.SampleWeights(60, rk.RRM(contamination=0.4)),
+        "resume": True,
+    }
+    return rk.fit(model, checkpoint=folder, progress="quiet", **{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": 1}, "seed was 0 and is 1"),
+        ({"train": (TOY.x, OTHER.y)}, "labels was .* and is"),
+        ({"train": (OTHER.x[:50], OTHER.y[:50]), "weights": None}, "rows was 60 and is 50"),
+        ({"valid": (TOY.x, TOY.y)}, "validation rows was None and is 60"),
+        ({"model": nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 3))}, "model was 'Linear .*' and is 'Sequential"),
+        ({"loss": mse}, "loss was 'cce' and is 'mse'"),
+        ({"loss": partial(gce, q=0.5)}, "loss was 'cce' and is \"gce .*0.5"),
+        ({"attack": PGD(0.1)}, r"attack was 'None' and is \"PGD\(eps=0.1"),
+        ({"weights": rk.SampleWeights(60, rk.RRM(contamination=0.3))}, "rule was .*0.4.* and is .*0.3"),
+        ({"weights": rk.SampleWeights(60, rk.RRM(contamination=0.4), every=2)}, "every was 1 and is 2"),
+        ({"batch_size": 7}, "batch_size was 100 and is 7"),
+        ({"skip_removed": True}, "skip_removed was False and is True"),
+        ({"resume": False}, "exists; pass resume=True"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_and_left_alone(changes, message: str, tmp_path: Path) -> None:
+    fit_here(tmp_path)
+    file = tmp_path / "checkpoint.safetensors"
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        fit_here(tmp_path, epochs=5, **changes)
+    assert file.read_bytes() == before
+    assert len(fit_here(tmp_path, epochs=4).epochs) == 4
+
+
+def test_a_checkpoint_cut_short_is_refused_and_left_alone(tmp_path: Path) -> None:
+    fit_here(tmp_path)
+    file = tmp_path / "checkpoint.safetensors"
+    half = file.read_bytes()[: file.stat().st_size // 2]
+    file.write_bytes(half)
+    with pytest.raises(ValueError, match="cut short"):
+        fit_here(tmp_path, epochs=5)
+    assert file.read_bytes() == half
+
+
+def test_a_run_that_was_told_to_stop_has_stopped_for_good(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert len(fit_here(tmp_path, epochs=9, stop=lambda epoch: epoch.epoch >= 4).epochs) == 4

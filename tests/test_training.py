@@ -119,6 +119,10 @@ def test_the_seed_alone_decides_and_the_users_random_numbers_go_on() -> None:
     assert losses[0] == losses[1] != losses[2]
 
 
+def test_training_is_in_training_mode_whatever_the_mode_was() -> None:
+    assert fit(network(nn.Dropout()).eval()) == fit(network(nn.Dropout()))
+
+
 def test_rows_are_not_reweighted_after_the_last_round() -> None:
     weights = rrm(every=2)
     history = fit(network(), weights=weights, epochs=6)
@@ -239,6 +243,8 @@ def test_schedulers_move_each_epoch_each_batch_or_with_the_validation() -> None:
     assert by_batch == pytest.approx([0.05, 0.025, 0.0125])
     plateau = partial(lr.ReduceLROnPlateau, patience=0, threshold=10.0, threshold_mode="abs", factor=0.5)
     assert rates(plateau, valid=VALID) == pytest.approx([0.1, 0.1, 0.05])
+    improving = partial(lr.ReduceLROnPlateau, patience=0, threshold=0.0, factor=0.5)
+    assert rates(improving, valid=VALID) == pytest.approx([0.1, 0.1, 0.1])
 
 
 @pytest.mark.parametrize(
