@@ -154,14 +154,26 @@ def render(records: list[dict[str, Any]]) -> str:
     """The page docs/adversarial.md: all of it comes from the records."""
     first, dates = records[0], sorted({found["date"] for found in records})
     about, where = first["settings"], first["machine"]
-    rows = []
+    rows, below = [], []
+    means: dict[tuple[float, str, str], list[float]] = {}
     for noise, method in product(NOISE, METHODS):
         runs = [found for found in records if (found["method"], found["noise"]) == (method, noise)]
         for when, found in (
             ("last", [run["tested"][str(about["epochs"])] for run in runs]),
             ("best validation", [run["best_validation"]["accuracy"] for run in runs]),
         ):
-            rows.append([f"{noise:.0%}", method, when, *(_spread(column) for column in zip(*found, strict=True))])
+            columns = list(zip(*found, strict=True))
+            rows.append([f"{noise:.0%}", method, when, *(_spread(column) for column in columns)])
+            means[noise, method, when] = [statistics.mean(column) for column in columns]
+            worse = [
+                f"{eps:g}"
+                for eps, ours, theirs in zip(
+                    TEST_EPS, means[noise, method, when], means[noise, "AT", when], strict=True
+                )
+                if ours < theirs
+            ]
+            if worse:
+                below.append(f"- {method}, {noise:.0%} wrong, {when}: eps {', '.join(worse)}")
     removed = [
         [
             f"{noise:.0%}",
@@ -196,6 +208,10 @@ def render(records: list[dict[str, Any]]) -> str:
         "last epoch and at the epoch of the best accuracy on the validation rows, clean but wrongly labelled:",
         "",
         *table(["wrong", "method", "epoch", *(f"eps {eps}" for eps in TEST_EPS)], rows),
+        "",
+        "Where the mean lies below that of AT:",
+        "",
+        *(below or ["- nowhere"]),
         "",
         "The last re-weighting: per cent of rows removed, those of them that are wrong, and wrong rows removed:",
         "",
