@@ -80,3 +80,23 @@ def test_importing_the_package_loads_no_extra() -> None:
     extras = {"scipy", "transformers", "lightning", *set().union(*EXTRAS.values())}
     code = f"import sys, rockafellian; print(*{extras} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+def test_training_needs_no_extra_and_a_checkpoint_names_its_own() -> None:
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({set().union(*EXTRAS.values())}))  # None: cannot be imported
+import torch, rockafellian as rk
+model = torch.nn.Linear(2, 2)
+weights = rk.SampleWeights(20, rk.RRM(contamination=0.2))
+settings = dict(loss=rk.losses.cce, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), epochs=2, weights=weights)
+data = torch.randn(20, 2), torch.arange(20) % 2
+print(len(rk.fit(model, data, **settings).epochs))
+try:
+    rk.fit(model, data, checkpoint="run", **settings)
+except ImportError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "2\nneed safetensors for checkpoints; pip install 'rockafellian[train]'\n"
+    assert shown.stderr.count("epoch") == 2

@@ -10,7 +10,8 @@ from typing import Annotated
 try:
     import typer
 except ImportError:
-    sys.exit("error: need typer for the command line; pip install 'rockafellian[cli]'")
+    print("error: need typer for the command line; pip install 'rockafellian[cli]'", file=sys.stderr)
+    sys.exit(2)
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
