@@ -65,7 +65,8 @@ def accuracies(model: nn.Module, x: Tensor, y: Tensor) -> list[float | None]:
 def run_cell(data: Path, method: str, noise: float, seed: int) -> None:
     """Train one network and record it; a record that is there already is left alone."""
     torch.set_num_threads(1)
-    path = RESULTS / f"{method.replace(' ', '-').replace(chr(39), '')}-{noise}-{seed}.json"
+    name = method.replace(" ", "-").replace("'", "")
+    path = RESULTS / f"{name}-{noise}-{seed}.json"
     if path.exists():
         return
     x, y, test_x, test_y = mnist.load(data)
@@ -202,7 +203,8 @@ def render(records: list[dict[str, Any]]) -> str:
         "",
         "Lines are means over the seeds, bands reach from the least to the greatest. One-step attacks leak the label: "
         "the network learns to read it off the perturbation, and does well on attacked inputs and badly on clean ones "
-        "(section 6.3 of the paper).",
+        "(section 6.3 of the paper). Initialisation, epochs and rounds were chosen from trial runs of seed 0 with 20 % "
+        "wrong labels, as those that show this, and the last method was added after such a run.",
         "",
         "Test accuracy in per cent by the eps of the test attack, mean and deviation over the seeds, after the "
         "last epoch and at the epoch of the best accuracy on the validation rows, clean but wrongly labelled:",

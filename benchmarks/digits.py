@@ -18,10 +18,39 @@ RESULTS, PAGE = HERE / "results" / "digits.json", HERE.parent / "docs" / "digits
 SEEDS = 5
 
 
-def render(summary: dict[str, Any]) -> str:
+def render(record: dict[str, Any]) -> str:
     """The page docs/digits.md: all of it comes from the record."""
+    summary = record["standardised"]
     about, versions = summary["settings"], summary["versions"]
-    rows = [
+    lines = [
+        "# Digits with wrong labels",
+        "",
+        "<!-- Written by benchmarks/digits.py from benchmarks/results/digits.json. Change those. -->",
+        "",
+        f"`{summary['command']}`, {summary['date']}, torch {versions['torch']}, scikit-learn "
+        f"{versions['scikit-learn']}: {about['train_rows']:,} training rows of which {about['contamination']:.0%} "
+        f"have a uniformly wrong label, the rest of the 1,797 as a clean test; an MLP "
+        f"64-{about['hidden']}-{about['hidden']}-10, SGD with rate {about['learning_rate']} and momentum "
+        f"{about['momentum']}, batches of {about['batch_size']}, {about['epochs']} epochs. RRM re-weights every "
+        f"{about['every']} epochs and is told the share of wrong labels. No clean label is used before the test.",
+        "",
+        "Per cent after the last epoch; for each seed other labels are wrong and the network starts elsewhere.",
+        "",
+        "Pixels standardised by the mean and deviation of the training rows, as in the demo:",
+        "",
+        *_rows(summary),
+        "",
+        "The same with pixels scaled to [0, 1], which was tried first: plain training suffers less in these epochs, "
+        "and the gap is smaller. The demo standardises, as the paper's MNIST is read:",
+        "",
+        *_rows(record["scaled to [0, 1]"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(summary: dict[str, Any]) -> list[str]:
+    mean, deviation = summary["mean"], summary["deviation"]
+    seeds = [
         [
             str(row["seed"]),
             *(f"{100 * row[name]:.1f}" for name in demo.COLUMNS),
@@ -29,39 +58,19 @@ def render(summary: dict[str, Any]) -> str:
         ]
         for row in summary["seeds"]
     ]
-    mean, deviation = summary["mean"], summary["deviation"]
-    rows.append(
-        [
-            "mean",
-            *(f"{100 * mean[name]:.1f} ± {100 * deviation[name]:.1f}" for name in demo.COLUMNS),
-            f"{100 * (mean['rrm'] - mean['plain']):+.1f}",
-        ]
-    )
-    lines = [
-        "# Digits with wrong labels",
-        "",
-        "<!-- Written by benchmarks/digits.py from benchmarks/results/digits.json. Change those. -->",
-        "",
-        f"`{summary['command']}`, {summary['date']}, torch {versions['torch']}, scikit-learn "
-        f"{versions['scikit-learn']}: {about['train_rows']:,} training rows of which {about['contamination']:.0%} have "
-        f"a uniformly wrong label, the rest of the 1,797 as a clean test; an MLP "
-        f"64-{about['hidden']}-{about['hidden']}-10, SGD with rate {about['learning_rate']} and momentum "
-        f"{about['momentum']}, batches of {about['batch_size']}, "
-        f"{about['epochs']} epochs. RRM re-weights every {about['every']} epochs and is told the share of wrong "
-        "labels. No clean label is used before the test.",
-        "",
-        "Per cent after the last epoch; for each seed other labels are wrong and the network starts elsewhere:",
-        "",
-        *table(["seed", *demo.COLUMNS.values(), "RRM - plain"], rows),
-    ]
-    return "\n".join(lines) + "\n"
+    spread = [f"{100 * mean[name]:.1f} ± {100 * deviation[name]:.1f}" for name in demo.COLUMNS]
+    last = ["mean", *spread, f"{100 * (mean['rrm'] - mean['plain']):+.1f}"]
+    return table(["seed", *demo.COLUMNS.values(), "RRM - plain"], [*seeds, last])
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        summary = json.loads((demo.run(Path(folder), seeds=SEEDS) / "summary.json").read_text())
-    RESULTS.write_text(json.dumps(summary, indent=2) + "\n")
-    PAGE.write_text(render(summary))
+    record = {}
+    for name, standardise in (("standardised", True), ("scaled to [0, 1]", False)):
+        with tempfile.TemporaryDirectory() as folder:
+            run = demo.run(Path(folder), seeds=SEEDS, settings=demo.Settings(standardise=standardise))
+            record[name] = {**json.loads((run / "summary.json").read_text()), "command": "make digits"}
+    RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+    PAGE.write_text(render(record))
 
 
 if __name__ == "__main__":

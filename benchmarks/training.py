@@ -253,7 +253,7 @@ def render(results: dict[str, Any]) -> str:
         f"{about['repeats']} turns; batches of {about['batch_size']}; random inputs of the shape of MNIST: "
         + ", ".join(f"{found['rows']:,} rows for the {name}" for name, found in results["problems"].items())
         + ". Attacks are FGSM. RRM re-weights after every epoch but the last, by the losses seen in training, with "
-        f"C' = {about['contamination']}.",
+        f'C\' = {about["contamination"]}; only "removed and skipped" times epochs between two re-weightings.',
         "",
         *table(["", *(cell for name in names for cell in (name, "/ by hand"))], rows),
         "",

@@ -46,6 +46,7 @@ class Settings:
     """What the demo trains with. No clean label is used before the test."""
 
     contamination: float = 0.4
+    standardise: bool = True
     train_rows: int = 1400
     hidden: int = 256
     learning_rate: float = 0.05
@@ -56,7 +57,7 @@ class Settings:
 
 
 class Digits(NamedTuple):
-    """Images, standardised by the mean and deviation of the training part, and true labels."""
+    """Images, standardised by the mean and deviation of the training part or scaled to [0, 1], and true labels."""
 
     train_x: Tensor
     train_y: Tensor
@@ -81,7 +82,7 @@ def load(settings: Settings) -> Digits:
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
     train, test = order[: settings.train_rows], order[settings.train_rows :]
     deviation, centre = torch.std_mean(x[train])
-    x = (x - centre) / deviation
+    x = (x - centre) / deviation if settings.standardise else x / 16
     return Digits(x[train], y[train], x[test], y[test])
 
 

@@ -164,5 +164,6 @@ def _name(part: object) -> str:
     """What tells it from others and is the same in another process."""
     if isinstance(part, partial):
         return f"{_name(part.func)} {part.args} {part.keywords}"
-    named = getattr(part, "__qualname__", None)
-    return named if named is not None else type(part).__qualname__ if " at 0x" in repr(part) else repr(part)
+    if hasattr(part, "__qualname__"):
+        return str(part.__qualname__)
+    return type(part).__qualname__ if " at 0x" in repr(part) else repr(part)
