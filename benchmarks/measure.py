@@ -1,16 +1,11 @@
-"""Seconds, bytes and the machine they were measured on."""
+"""Seconds and bytes, and the tables that show them."""
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
-
-import torch
 
 
 def seconds(*jobs: Callable[[], object], repeats: int, warm_up: int = 3) -> list[float]:
@@ -31,18 +26,6 @@ def extra_bytes(job: Callable[[], object]) -> int | None:
     return _status("VmHWM") - before
 
 
-def machine(*libraries: str) -> dict[str, object]:
-    """What a reader needs to know to compare figures."""
-    versions = {name: version(name) for name in ("torch", "numpy", *libraries)}
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "torch_threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        **versions,
-    }
-
-
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
     """The lines of a Markdown table."""
     return ["| " + " | ".join(cells) + " |" for cells in (head, ["---:"] * len(head), *rows)]
@@ -58,9 +41,3 @@ def _time(job: Callable[[], object], calls: int) -> float:
 def _status(field: str) -> int:
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
     return int(line.split()[1]) * 1024
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.processor()

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from datetime import date
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-import mnist
 import rockafellian as rk
-from measure import machine, seconds, table
+from measure import seconds, table
 from rockafellian.batches import Rows
+from rockafellian.machine import machine
+from rockafellian.paper.networks import mnist3, mnist10
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "training.json", HERE.parent / "docs" / "training-speed.md"
@@ -35,16 +35,9 @@ LEARNING_RATE = 1e-3
 Data = tuple[Tensor, Tensor]
 
 
-def mlp() -> nn.Module:
-    """The paper's network for MNIST-3: 417,880 parameters."""
-    sizes = (784, 320, 320, 200, 3)
-    layers = [nn.Linear(a, b, bias=False) for a, b in pairwise(sizes)]
-    return nn.Sequential(*[part for layer in layers[:-1] for part in (layer, nn.ReLU())], layers[-1])
-
-
 PROBLEMS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
-    "MNIST-3 MLP": (mlp, (18_623, 784), 3),
-    "MNIST-10 CNN": (mnist.network, (2_000, 1, 28, 28), 10),
+    "MNIST-3 MLP": (mnist3, (18_623, 784), 3),
+    "MNIST-10 CNN": (mnist10, (2_000, 1, 28, 28), 10),
 }
 
 

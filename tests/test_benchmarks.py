@@ -5,7 +5,6 @@ import pytest
 
 import adversarial
 import digits
-import mnist
 import reweight as benchmark
 
 
@@ -64,7 +63,3 @@ def test_the_page_on_digits_is_written_from_the_record() -> None:
     assert digits.PAGE.read_text() == digits.render(record)
     assert all(len(summary["seeds"]) == digits.SEEDS for summary in record.values())
     assert all(row["rrm"] - row["plain"] >= 0.2 for row in record["standardised"]["seeds"])
-
-
-def test_the_networks_have_the_papers_numbers_of_parameters() -> None:
-    assert sum(part.numel() for part in mnist.network().parameters()) == 159_254

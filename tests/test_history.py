@@ -14,7 +14,7 @@ from rockafellian.history import Best, Epoch, History, Round
 EPOCHS = [
     Epoch(epoch, 1 / epoch, 0.5 + epoch / 10, 2 / epoch, 0.4 + epoch / 10, epoch / 20, 0.1, 3.0) for epoch in (1, 2, 3)
 ]
-ROUNDS = [Round(1, 0.1, 2.0, None, 0.9, 0.8, 0.5), Round(2, 0.2, 1.5, 0.25, None, 0.7, 0.5)]
+ROUNDS = [Round(1, 0.1, 2.0, None, 0.9, 0.8, 0.5, 0.1), Round(2, 0.2, 1.5, 0.25, None, 0.7, 0.5, 0.1)]
 BEST = Best(3, 2 / 3, 0.7, {"weight": torch.arange(3.0), "seen": torch.tensor(7)})
 REGRESSION = History([replace(epoch, accuracy=None, valid_accuracy=None) for epoch in EPOCHS])
 

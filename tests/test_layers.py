@@ -12,26 +12,51 @@ LEVELS = {
     "charts": 0,
     "checkpoints": 0,
     "losses": 0,
+    "machine": 0,
     "modes": 0,
     "seeding": 0,
     "vectors": 0,
     "paper.__init__": 0,
+    "paper.archives": 0,
+    "paper.checksums": 0,
+    "paper.encoders": 0,
+    "paper.figures": 0,
     "paper.kernel": 0,
+    "paper.networks": 0,
+    "paper.pickles": 0,
+    "paper.resnet50": 0,
+    "paper.texts": 0,
+    "paper.words": 0,
     "attacks": 1,
     "history": 1,
     "contamination": 1,
     "selection": 1,
+    "paper.formats": 1,
+    "paper.sources": 1,
     "progress": 2,
     "reweight": 2,
+    "paper.downloads": 2,
     "data": 3,
     "weights": 3,
+    "paper.fetch": 3,
     "batches": 4,
+    "paper.datasets": 4,
+    "paper.features": 4,
     "evaluation": 5,
     "loop": 6,
     "training": 7,
+    "paper.recipes": 7,
     "demo": 8,
-    "cli": 9,
-    "__init__": 10,
+    "paper.problems": 8,
+    "paper.tables": 8,
+    "paper.cells": 9,
+    "paper.reproduce": 10,
+    "paper.compare": 11,
+    "paper.explanations": 0,
+    "paper.plots": 12,
+    "paper.page": 13,
+    "cli": 14,
+    "__init__": 15,
 }
 #: What a file may import beyond the core. It fails with the name of the extra, and nothing above needs it to be loaded.
 EXTRAS = {
@@ -41,6 +66,16 @@ EXTRAS = {
     "demo": {"sklearn"},
     "history": {"matplotlib", "pandas"},
     "progress": {"rich"},
+    "paper.cells": {"sklearn"},
+    "paper.downloads": {"rich"},
+    "paper.encoders": {"peft", "transformers"},
+    "paper.features": {"filelock"},
+    "paper.fetch": {"filelock"},
+    "paper.formats": {"PIL"},
+    "paper.page": {"jinja2", "rich"},
+    "paper.plots": {"matplotlib"},
+    "paper.reproduce": {"filelock"},
+    "paper.words": {"msgpack"},
 }
 CORE = {"torch", "numpy", *sys.stdlib_module_names}
 
@@ -51,10 +86,8 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} imports relatively; write the full name"
-            modules = (
-                {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "rockafellian" else set()
-            )
-            found |= modules or {node.module}
+            package = node.module in ("rockafellian", "rockafellian.paper")
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} if package else {node.module}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found

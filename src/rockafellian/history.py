@@ -34,7 +34,10 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Round:
-    """One re-weighting, made after `epoch`; precision and recall of the removed rows where the wrong ones are known."""
+    """One re-weighting, made after `epoch`; precision and recall of the removed rows where the wrong ones are known.
+
+    `seconds` counts all of it, with a pass for fresh losses if there was one; `rule_seconds` the rule alone.
+    """
 
     epoch: int
     removed: float
@@ -43,6 +46,7 @@ class Round:
     precision: float | None
     recall: float | None
     seconds: float = field(compare=False)
+    rule_seconds: float = field(compare=False)
 
 
 @dataclass(frozen=True)

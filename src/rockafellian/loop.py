@@ -140,8 +140,11 @@ class Run:
             skipped = (weights.values == 0).nonzero()[:, 0].cpu()
             if len(skipped):
                 weights.remember(losses_of(self.model, self.rows, skipped, self.loss, self.attack), skipped)
-        if not weights.step(None if self.losses_from == "training" else self._fresh_losses):
+        losses = self._fresh_losses() if weights.due and self.losses_from != "training" else None
+        ready = time.perf_counter()
+        if not weights.step(losses):
             return
+        done = time.perf_counter()
         made, removed = weights.history[-1], weights.removed.cpu()
         found = None if self.wrong is None else int((removed & self.wrong).sum())
         self.history.rounds.append(
@@ -152,7 +155,8 @@ class Run:
                 gap=_known(made.gap),
                 precision=_ratio(found, made.removed),
                 recall=None if self.wrong is None else _ratio(found, int(self.wrong.sum())),
-                seconds=time.perf_counter() - start,
+                seconds=done - start,
+                rule_seconds=done - ready,
             )
         )
 

@@ -70,7 +70,8 @@ def fit(
     before the next re-weighting. `wrong` marks rows known to be wrong: History then tells how well they were found.
 
     `valid` may have wrong labels too; the network of its best epoch is kept as `History.best`, while `model` ends as
-    the last epoch left it. `stop` is asked after each epoch. `clip` bounds the norm of the gradient.
+    the last epoch left it. `stop` is asked after each epoch. `clip` bounds the norm of the gradient. `on_epoch` sees
+    each epoch before it is saved; an epoch that was interrupted and is trained again is seen again.
 
     All that is random follows from `seed` and the number of the epoch. `checkpoint` names a folder for the state after
     the last whole epoch; with `resume=True` the same call goes on from there, if there is such a state, and ends as if
@@ -106,11 +107,11 @@ def fit(
         while len(done) < epochs and not (stop and done and stop(done[-1])):
             record = run.one_epoch(len(done) + 1, display)
             done.append(record)
+            if on_epoch is not None:  # before the state is saved: what it records is never behind the checkpoint
+                on_epoch(record)
             if kept is not None:
                 kept.save()
             display.epoch(record)
-            if on_epoch is not None:
-                on_epoch(record)
     return run.history
 
 
