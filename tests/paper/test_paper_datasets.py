@@ -162,7 +162,10 @@ def test_an_encoder_is_a_folder(tmp_path: Path, fit) -> None:
             lambda: datasets.images("imdb"),
             "need one of mnist-10, mnist-3, fashion-mnist, cifar-10, tissue for images; got 'imdb'",
         ),
-        (lambda: datasets.encoder_folder("mnist-3"), "need one of minilm, resnet-50 for encoders; got 'mnist-3'"),
+        (
+            lambda: datasets.encoder_folder("mnist-3"),
+            "need one of minilm, distilbert, resnet-50 for encoders; got 'mnist-3'",
+        ),
     ],
 )
 def test_a_name_of_another_kind_lists_those_that_will_do(ask: Callable[[], object], match: str) -> None:

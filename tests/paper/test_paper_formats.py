@@ -1,12 +1,10 @@
-"""Image files and pickles made here: read as they should be, and refused if they are cut, odd or hostile."""
+"""Image files made here: read as they should be, and refused if they are cut, odd or hostile."""
 
 import gzip
-import io
 import json
 import pickle
 import struct
 import sys
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tiny import python2_pickle, torch_zip
 
 from rockafellian.paper import formats
-from rockafellian.paper.pickles import read_pickle
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
@@ -82,28 +80,6 @@ def batch(seed: int) -> tuple[np.ndarray, list[int]]:
 
 NAMES = [*formats.BATCHES, "test_batch"]
 TRAIN = np.concatenate([batch(seed)[0] for seed in range(5)]).transpose(0, 2, 3, 1)
-
-
-def python2_pickle(pixels: np.ndarray, labels: list[int]) -> bytes:
-    """As the makers' batches are: protocol 2 of Python 2, whose strings are bytes."""
-
-    def short(text: bytes) -> bytes:
-        return b"U" + bytes([len(text)]) + text
-
-    shape = b"".join(b"M" + struct.pack("<H", length) for length in pixels.shape) + b"\x86"
-    kind = (
-        b"cnumpy\ndtype\n"
-        + short(b"u1")
-        + b"K\x00K\x01\x87R(K\x03"
-        + short(b"|")
-        + b"NNN"
-        + 2 * b"J\xff\xff\xff\xff"
-        + b"K\x00tb"
-    )
-    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + short(b"b") + b"\x87R"
-    state = b"(K\x01" + shape + kind + b"\x89T" + struct.pack("<I", pixels.size) + pixels.tobytes() + b"tb"
-    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
-    return b"\x80\x02}(" + short(b"data") + array + state + short(b"labels") + numbers + b"u."
 
 
 def write_python(folder: Path) -> None:
@@ -180,89 +156,6 @@ def test_batches_with_other_content_are_refused(tmp_path: Path, content: dict[by
     (tmp_path / "test_batch").write_bytes(pickle.dumps(content, 2))
     with pytest.raises(ValueError, match="need"):
         formats.read_cifar_python(tmp_path)
-
-
-class Trap:
-    """Makes a file when it is unpickled by a reader that trusts."""
-
-    def __init__(self, function: Any, *arguments: Any) -> None:
-        self.call = function, arguments
-
-    def __reduce__(self) -> Any:
-        return self.call
-
-
-def torch_zip(content: bytes) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("archive/data.pkl", content)
-        archive.writestr("archive/version", b"3\n")
-    return file.getvalue()
-
-
-def test_a_pickle_that_would_run_code_is_refused_and_does_not(tmp_path: Path) -> None:
-    mark, path = tmp_path / "ran", tmp_path / "data"
-    trap = pickle.dumps({"data": Trap(Path.mkdir, mark)}, 2)
-    pickle.loads(trap)  # noqa: S301 - to see that the trap works
-    assert mark.exists()
-    mark.rmdir()
-    makers = [
-        Trap(Path.mkdir, mark),
-        Trap(exec, f"import os; os.mkdir({str(mark)!r})"),
-        Trap(__import__, "antigravity"),
-    ]
-    for maker in makers:
-        for content in (pickle.dumps({"data": maker}, 2), pickle.dumps({"data": maker}, 5), pickle.dumps(maker)):
-            for wrapped in (content, torch_zip(content)):
-                path.write_bytes(wrapped)
-                with pytest.raises(
-                    ValueError, match=r"but .*data is another or damaged: it names .*, which could run code"
-                ):
-                    read_pickle(path)
-    assert not mark.exists()
-    assert "antigravity" not in sys.modules
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pickle.dumps({"a": np.array([{}, None], object)}, 2),
-        pickle.dumps({"a": np.array(["x"])}, 2),
-        pickle.dumps({"a": np.float64(3)}, 2),
-        pickle.dumps([1, 2]),
-        pickle.dumps({1: 2}),
-        pickle.dumps({"a": np.arange(5)}, 2)[:-30],
-        b"",
-        b"garbage",
-        b"cnumpy\ndtype\n)R.",
-        b"cnumpy\nndarray\n)R}b.",
-        b"\x80\x02}U\x01acnumpy\nndarray\n)Rs.",
-        b"\x80\x02}U\x01aI5\nQs.",
-        b"\x80\x02}U\x01a\x82\x01s.",
-        torch_zip(b""),
-    ],
-)
-def test_pickles_of_anything_else_are_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "data").write_bytes(content)
-    with pytest.raises(ValueError, match="need a pickle of arrays and plain values, but"):
-        read_pickle(tmp_path / "data")
-
-
-def test_a_pickle_whose_shape_does_not_fit_is_refused(tmp_path: Path) -> None:
-    content = python2_pickle(np.zeros((2, 3072), np.uint8), [1, 2])
-    (tmp_path / "data").write_bytes(content.replace(struct.pack("<H", 3072), struct.pack("<H", 3073)))
-    with pytest.raises(ValueError, match="shape"):
-        read_pickle(tmp_path / "data")
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("kind", ["<i8", ">i8", "<i4", "|u1"])
-def test_arrays_come_out_as_they_went_in(tmp_path: Path, kind: str, order: Any) -> None:
-    array = np.asarray(np.arange(12).reshape(3, 4), dtype=kind, order=order)
-    (tmp_path / "data").write_bytes(pickle.dumps({"a": array, "b": [1, "x"]}, 2))
-    found = read_pickle(tmp_path / "data")
-    assert np.array_equal(found["a"], array)
-    assert found["b"] == [1, "x"]
 
 
 def test_human_labels_get_plain_names(tmp_path: Path) -> None:

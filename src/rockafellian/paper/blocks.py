@@ -116,23 +116,22 @@ def _align(block: Block) -> str:
         case Commands(lines):
             return "\n".join(lines)
         case Grid(head, rows, words):
-            widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+            columns = list(zip(head, *rows, strict=True))
             sides = ["<", *["<" if words else ">"] * (len(head) - 1)]
-            forms = [f"{side}{width}" for side, width in zip(sides, widths, strict=True)]
-            lines = [[f"{cell:{form}}" for cell, form in zip(row, forms, strict=True)] for row in (head, *rows)]
-            return "\n".join("  ".join(line).rstrip() for line in lines)
+            forms = [f"{side}{max(map(len, column))}" for side, column in zip(sides, columns, strict=True)]
+            return "\n".join("  ".join(map(format, row, forms)).rstrip() for row in (head, *rows))
 
 
 def _show_rich(blocks: Iterable[Block], file: TextIO) -> None:
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
     console = Console(file=file, markup=False, highlight=False, emoji=False)
     for block in blocks:
         if isinstance(block, Grid):
-            first, *others = block.head
-            side = "left" if block.words else "right"
-            shown = Table(first, *(Column(head, justify=side) for head in others), box=None)
+            shown = Table(box=None)
+            for i, head in enumerate(block.head):
+                shown.add_column(head, justify="right" if i and not block.words else "left")
             for row in block.rows:
                 shown.add_row(*row)
             console.print(shown)

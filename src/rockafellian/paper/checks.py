@@ -1,4 +1,4 @@
-"""What was promised of our figures, met or not; and signs counted."""
+"""What was promised of our figures, met or not; signs counted, and differences put into words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from rockafellian.paper.compare import (
     Row,
     Sign,
     evolution,
-    name_cell,
+    name_method,
     rows,
+    say_share,
     signs,
 )
-from rockafellian.paper.tables import TABLES
+from rockafellian.paper.explanations import EXPLANATIONS, UNEXPLAINED
+from rockafellian.paper.tables import TABLES, Cell
 
 #: Tables whose signs make the headline: Table 2 has no plain runs, and the tissue is no table.
 SIGNED = (1, 3, 4, 7, 8, 9)
@@ -67,6 +69,21 @@ def tally(found: Iterable[Sign]) -> Tally:
     return Tally(agreeing, agreeing + differing, verdicts.count("equal in print"), verdicts.count("not run"))
 
 
+def explain(row: Row) -> str:
+    """Why it is beyond, as far as that is known; empty if it is not beyond."""
+    side = "above" if row.difference and row.difference > 0 else "below"
+    fitting = (
+        known.text
+        for known in EXPLANATIONS
+        if known.table == row.table
+        and known.scale in (None, row.scale)
+        and known.ours in (None, side)
+        and (not known.measures or row.measure.endswith(known.measures))
+        and all(row.figure.cell.get(key) in values for key, values in known.cell.items())
+    )
+    return next(fitting, UNEXPLAINED) if row.beyond else ""
+
+
 def say_tally(counted: Tally) -> str:
     """The count in words."""
     share = f" ({100 * counted.agreeing / counted.comparable:.1f} %)" if counted.comparable else ""
@@ -77,6 +94,11 @@ def say_tally(counted: Tally) -> str:
 def say_difference(value: float | None, decimals: int) -> str:
     """With its sign; `diverged` if there is none."""
     return "diverged" if value is None else f"{value:+.{decimals}f}"
+
+
+def name_cell(cell: Cell) -> str:
+    """A cell in words, such as `CCE + RRM at 55 %`."""
+    return f"{name_method(cell)} at {say_share(cell['contamination'])}"
 
 
 def _check_table_3(records: Sequence[Record]) -> Iterator[Check]:

@@ -6,10 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from rockafellian.paper.explanations import EXPLANATIONS, UNEXPLAINED, Explanation
 from rockafellian.paper.figures import BINS, CPLEX_SECONDS, TABLE_5, Figure
 from rockafellian.paper.reproduce import ALSO, RESULTS, load_records
 from rockafellian.paper.tables import TABLES, Cell, Scale, Table
@@ -19,6 +19,9 @@ Record: TypeAlias = dict[str, Any]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 #: Table 5 is read from one cell of Table 4; Table 6 is no result.
 NUMBERS = tuple(sorted([*TABLES, 5]))
+NAMES = {str(number): number for number in NUMBERS} | {
+    name: number for name, (number, cell) in ALSO.items() if number in TABLES and not cell
+}
 #: The data for which the paper prints how long a re-weighting by CPLEX took, and their rows.
 CPLEX_ROWS = {"mnist-3": 18_623, "cifar-10": 50_000}
 #: What a record must have to be compared.
@@ -109,23 +112,6 @@ class Row:
         slack = (self.figure.deviation or 0.0) + 0.5 * 10.0**-self.digits + TINY
         return not least - slack <= self.figure.value <= greatest + slack
 
-    @property
-    def explanation(self) -> str:
-        """Why it is beyond, as far as that is known; empty if it is not beyond."""
-        if not self.beyond:
-            return ""
-        return next((known.text for known in EXPLANATIONS if self._fits(known)), UNEXPLAINED)
-
-    def _fits(self, known: Explanation) -> bool:
-        side = "above" if self.difference and self.difference > 0 else "below"
-        return (
-            known.table == self.table
-            and known.scale in (None, self.scale)
-            and known.ours in (None, side)
-            and (not known.measures or self.measure.endswith(known.measures))
-            and all(self.figure.cell.get(key) in values for key, values in known.cell.items())
-        )
-
 
 @dataclass(frozen=True)
 class Sign:
@@ -199,9 +185,9 @@ class Comparison:
         return sum(any(record["cell"] == cell for record in self.records) for cell in self.table.cells)
 
     @property
-    def diverged(self) -> list[Record]:
-        """Of the runs that gave no figures, with the reason under `diverged`."""
-        return [record for record in self.records if record.get("diverged")]
+    def finished(self) -> list[Record]:
+        """Those of runs that did not diverge."""
+        return [record for record in self.records if not record.get("diverged")]
 
 
 @dataclass(frozen=True)
@@ -220,9 +206,12 @@ class Report:
 
 def load(name: str | None = None, scale: str | None = None, results: Path = RESULTS) -> Report:
     """The records of one table or of all, at one scale or at both; an error that says how to make them if none is."""
-    numbers, scales = find_numbers(name), tuple(size for size in SCALES if scale in (None, size))
-    if not scales:
+    if name not in (None, *NAMES):
+        raise ValueError(f"need a table of {', '.join(NAMES)}; got {name!r}")
+    if scale not in (None, *SCALES):
         raise ValueError(f"need scale {' or '.join(SCALES)}, got {scale!r}")
+    numbers = NUMBERS if name is None else (NAMES[name],)
+    scales = tuple(size for size in SCALES if scale in (None, size))
     made = [Comparison(number, size, _records(number, size, results)) for number in numbers for size in scales]
     found = tuple(comparison for comparison in made if comparison.records)
     if not found:
@@ -235,25 +224,13 @@ def load(name: str | None = None, scale: str | None = None, results: Path = RESU
     return Report(numbers, scales, found)
 
 
-def find_numbers(name: str | None) -> tuple[int, ...]:
-    """The table of this name; all without one."""
-    if name is None:
-        return NUMBERS
-    names = {str(number): number for number in NUMBERS}
-    names |= {also: number for also, (number, cell) in ALSO.items() if number in NUMBERS and not cell}
-    if name not in names:
-        raise ValueError(f"need a table of {', '.join(names)}; got {name!r}")
-    return (names[name],)
-
-
 def _records(number: int, scale: Scale, results: Path) -> list[Record]:
-    found = load_records(Comparison(number, scale, ()).table, scale, results)
+    table = Comparison(number, scale, ()).table
+    found = load_records(table, scale, results)
     for record in found:
-        if missing := PARTS - record.keys():
-            raise ValueError(
-                f"need {', '.join(sorted(missing))} in seed {record.get('seed')} of {record.get('cell')}, table {number}, "
-                f"{scale} scale; remove that file in {results} and run it again"
-            )
+        if missing := sorted(PARTS - record.keys()):
+            wrong = f"seed {record.get('seed')} of {record.get('cell')} in table {table.number}, {scale} scale"
+            raise ValueError(f"need {', '.join(missing)} in {wrong}; remove its file in {results} and run it again")
     return [record for record in found if number != 5 or record["cell"] == ALSO["5"][1]]
 
 
@@ -292,13 +269,13 @@ def unprinted(comparison: Comparison) -> list[tuple[Cell, Ours]]:
 def signs(table: Table, scale: Scale, records: Sequence[Record], reading: Reading | None = None) -> list[Sign]:
     """Every pair of published figures that differs only in the method."""
     found = rows(table, scale, records, reading)
-    plain, robust = ([row for row in found if row.figure.cell["method"] == method] for method in table.pairs)
-    return [Sign(one, other) for one in plain for other in robust if _key(one) == _key(other)]
-
-
-def _key(row: Row) -> tuple[Cell, str]:
-    """All that two rows of a pair have in common."""
-    return {**row.figure.cell, "method": ""}, row.measure
+    plain, robust = table.pairs
+    return [
+        Sign(one, other)
+        for one, other in product(found, repeat=2)
+        if one.figure.cell["method"] == plain
+        and (other.figure.cell, other.measure) == ({**one.figure.cell, "method": robust}, one.measure)
+    ]
 
 
 def evolution(comparison: Comparison) -> list[Step]:
@@ -313,17 +290,13 @@ def evolution(comparison: Comparison) -> list[Step]:
 
 def count_rounds(comparison: Comparison) -> int:
     """Re-weightings that every run has which did not diverge; 0 if all did."""
-    return min((len(bins) for bins in _bins(comparison)), default=0)
+    return min((len(record["bins"]) for record in comparison.finished), default=0)
 
 
 def shares(comparison: Comparison, number: int) -> list[list[float]]:
     """The mean share of the wrong and of the clean rows in each bin after this re-weighting."""
-    found = [[_shares(part) for part in bins[number - 1]] for bins in _bins(comparison)]
+    found = [[_shares(part) for part in record["bins"][number - 1]] for record in comparison.finished]
     return [[statistics.fmean(seed[part][i] for seed in found) for i in range(len(BINS))] for part in (0, 1)]
-
-
-def _bins(comparison: Comparison) -> list[Any]:
-    return [record["bins"] for record in comparison.records if not record.get("diverged")]
 
 
 def _shares(counts: Sequence[int]) -> list[float]:
@@ -340,11 +313,6 @@ def timing(comparison: Comparison) -> Timing | None:
     size = CPLEX_ROWS.get(comparison.table.paper.data)
     cplex = None if size is None else (size, CPLEX_SECONDS[size])
     return Timing((min(sizes), max(sizes)), len(seconds), statistics.median(seconds), max(seconds), cplex)
-
-
-def name_cell(cell: Cell) -> str:
-    """A cell in words, such as `CCE + RRM at 55 %`."""
-    return f"{name_method(cell)} at {say_share(cell['contamination'])}"
 
 
 def name_method(cell: Cell) -> str:

@@ -72,11 +72,12 @@ _CIFAR_SMALL = replace(
     network="resnet8",
     epochs=12,
     every=2,
+    batch_size=32,
     train_rows=2000,
     test_rows=2000,
     augment=False,
     spread="kept",
-    tested_every=2,
+    tested_every=6,
 )
 _CIFAR_READINGS = (
     RATE + " Batches of 128 are assumed.",
