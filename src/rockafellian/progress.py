@@ -27,7 +27,7 @@ def show(kind: Progress, epochs: int) -> Iterator[Display]:
         raise ValueError(f"need progress to be one of {', '.join(get_args(Progress))}; got {kind!r}")
     if kind == "quiet":
         yield Quiet()
-    elif kind == "bar" or (kind == "auto" and sys.stderr.isatty() and _has_rich()):
+    elif kind == "bar" or (kind == "auto" and sys.stderr.isatty() and has_rich()):
         with _bar(epochs) as bar:
             yield bar
     else:
@@ -62,7 +62,8 @@ class Lines(Quiet):
         print(f"epoch {record.epoch}/{self.epochs}  {describe(record)}", file=sys.stderr, flush=True)
 
 
-def _has_rich() -> bool:
+def has_rich() -> bool:
+    """Whether a bar can be shown."""
     try:
         import rich  # noqa: F401
     except ImportError:

@@ -161,6 +161,22 @@ def test_reviews_are_split_anew_by_seed_from_a_fixed_pool(monkeypatch, tmp_path)
         assert torch.equal(one.train[0][:, 0] % 2, one.train[1].float())
 
 
+def test_reviews_reach_lora_as_word_pieces(monkeypatch, tmp_path) -> None:
+    reviews = Texts(["a"] * 20, torch.arange(20) % 2, ["b"] * 20, torch.arange(20) % 2)
+    monkeypatch.setattr(problems.datasets, "reviews", lambda _: reviews)
+    monkeypatch.setattr(problems.datasets, "encoder_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(
+        problems.encoders, "token_ids", lambda folder, texts, length: torch.ones(len(texts), length).long()
+    )
+    monkeypatch.setattr(problems.encoders, "lora", lambda folder: folder)
+    problem = problems.make(TABLES[9].paper, 0.25, seed=0)
+    assert problem.train[0].shape == (16, 512)
+    assert problem.valid is not None
+    assert problem.valid[0].shape == (4, 512)
+    assert problem.test[0].shape == (20, 512)
+    assert problem.network() == tmp_path / "distilbert"
+
+
 def test_weak_labels_leave_a_quarter_of_the_positives_true(monkeypatch, tmp_path) -> None:
     labels = torch.arange(4000) % 10
     pixels = torch.zeros(4000, 2, 2, 3, dtype=torch.uint8) + labels[:, None, None, None].to(torch.uint8)

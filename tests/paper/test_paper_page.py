@@ -171,3 +171,12 @@ def test_the_command_without_records_names_the_one_that_makes_them(tmp_path: Pat
     assert (shown.returncode, shown.stdout) == (2, "")
     assert shown.stderr.count("\n") == 1
     assert "rockafellian reproduce 3 --scale paper" in shown.stderr
+
+
+def test_the_page_in_the_docs_is_written_from_the_records_in_the_repository() -> None:
+    root = Path(__file__).parents[2]
+    made = load(results=root / "results")
+    assert (root / "docs" / "reproduce.md").read_text() == page.markdown(made)
+    assert [one.number for one in made.comparisons] == [1, 2, 3, 4, 5, 7, 8, 9, 10]
+    for one in made.comparisons:
+        assert one.number == 5 or one.cells_run == len(one.table.cells)

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from rockafellian.paper.sources import Package
-
-Progress: TypeAlias = Literal["auto", "bar", "lines", "quiet"]
+from rockafellian.progress import Progress, has_rich
 
 CHUNK = 1 << 18
 #: Seconds without a word from a server, after which a machine counts as offline.
@@ -57,12 +55,8 @@ def command(package: Package) -> list[str]:
     if package.kind == "pypi":  # a source package would run its own code to be packed, so wheels only
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         return [*pip, "--no-deps", "--only-binary", ":all:", "--retries", "1", exact]
-    return [
-        "apt-get",
-        "download",
-        "--quiet",
-        package.name,
-    ]  # a mirror has one version; the checksums tell if it will do
+    # A mirror has one version; the checksums tell if it will do.
+    return ["apt-get", "download", "--quiet", package.name]
 
 
 def pack(package: Package, folder: Path, progress: Progress = "auto") -> Path:
@@ -100,7 +94,7 @@ def report(kind: Progress, what: str, total: int) -> Iterator[Callable[[int], No
 
     "auto" is a bar if there is a terminal and rich, and a line if not; `total` is 0 if nobody knows.
     """
-    if kind == "bar" or (kind == "auto" and sys.stderr.isatty() and _has_rich()):
+    if kind == "bar" or (kind == "auto" and sys.stderr.isatty() and has_rich()):
         with _bar(what, total) as done:
             yield done
         return
@@ -108,14 +102,6 @@ def report(kind: Progress, what: str, total: int) -> Iterator[Callable[[int], No
         size = f" ({total / 1e6:.1f} MB)" if total else ""
         print(f"fetching {what}{size}", file=sys.stderr, flush=True)
     yield lambda _: None
-
-
-def _has_rich() -> bool:
-    try:
-        import rich  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 @contextmanager

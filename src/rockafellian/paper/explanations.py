@@ -32,22 +32,39 @@ _SHORT_ATTACK = (
     "off the attack, so that they do well on strongly attacked rows and badly on others. The small scale has fewer "
     "rows and epochs, and gets less far on that way."
 )
+_LESS_ATTACKED = (
+    "The small scale trains on a fifth of the rows for fewer epochs, so that levels differ; all settings that changed "
+    "are listed."
+)
 _AT = {"method": ("AT",), "contamination": (0.05, 0.1, 0.2, 0.3)}
 _WEAK, _STRONG = ("eps 0", "eps 0.1", "eps 0.25"), ("eps 0.5", "eps 1")
+
+
+def _attacked(number: int) -> tuple[Explanation, ...]:
+    return (
+        Explanation(number, _SHORT_ATTACK, scale="small", ours="above", cell=_AT, measures=_WEAK),
+        Explanation(number, _SHORT_ATTACK, scale="small", ours="below", cell=_AT, measures=_STRONG),
+        Explanation(number, _LESS_ATTACKED, scale="small"),
+    )
+
 
 EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(1, _LESS_CIFAR, scale="small", ours="below"),
     Explanation(2, _LESS_CIFAR, scale="small", ours="below"),
     Explanation(
         3,
+        "Perhaps chance: at 65 % a label is right in 35 % of the rows and each of the other two digits stands in "
+        "32.5 %, so that little is left to learn from; the paper prints one run.",
+        cell={"contamination": (0.65,)},
+    ),
+    Explanation(
+        3,
         "Perhaps the settings of ELR: the paper names neither its beta nor its lambda, which decide how long it holds "
         "out against the wrong labels. Ours are those that its authors use on CIFAR-10.",
         cell={"loss": ("elr",)},
     ),
-    Explanation(4, _SHORT_ATTACK, scale="small", ours="above", cell=_AT, measures=_WEAK),
-    Explanation(4, _SHORT_ATTACK, scale="small", ours="below", cell=_AT, measures=_STRONG),
-    Explanation(7, _SHORT_ATTACK, scale="small", ours="above", cell=_AT, measures=_WEAK),
-    Explanation(7, _SHORT_ATTACK, scale="small", ours="below", cell=_AT, measures=_STRONG),
+    *_attacked(4),
+    *_attacked(7),
     Explanation(
         8,
         "Other word vectors than the paper's, and tweets among the comments: a problem of the same kind, not the same.",

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from rockafellian.paper.archives import unpack
-from rockafellian.paper.downloads import Progress, download, pack
+from rockafellian.paper.downloads import download, pack
 from rockafellian.paper.sources import SOURCES, Address, File, Form, Package, Source, named
+from rockafellian.progress import Progress
 
 #: How many bytes an archive may hold beside the files that are wanted, and a file beyond the size in the catalogue.
 MARGIN = 64 << 20

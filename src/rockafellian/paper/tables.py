@@ -70,14 +70,14 @@ _CIFAR = Recipe(
 _CIFAR_SMALL = replace(
     _CIFAR,
     network="resnet8",
-    epochs=12,
+    epochs=10,
     every=2,
     batch_size=32,
     train_rows=2000,
     test_rows=2000,
     augment=False,
     spread="kept",
-    tested_every=6,
+    tested_every=5,
 )
 _CIFAR_READINGS = (
     RATE + " Batches of 128 are assumed.",
@@ -256,10 +256,12 @@ _ALL = (
             _imdb,
             network="text-head",
             encoder="minilm",
-            tokens=128,
+            tokens=64,
+            train_rows=6000,
+            test_rows=4000,
             epochs=120,
             every=4,
-            learning_rate=0.1,
+            learning_rate=0.05,
             batch_size=100,
         ),
         measures="peak",
@@ -294,7 +296,7 @@ _ALL = (
                 tested_every=1,
             )
         ),
-        small=replace(_tissue, data="animals", image_size=64, epochs=200, every=10),
+        small=replace(_tissue, data="animals", image_size=64, epochs=120, every=10),
         measures="peak",
         minutes=(15, 5),
         readings=(
