@@ -187,6 +187,8 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
     if small:
         yield Text("What the small scale changes:")
         yield Points(table.paper.changes(table.small))
+        if table.chosen:
+            yield Text(table.chosen)
 
 
 def _figures(comparison: Comparison) -> Iterator[Block]:

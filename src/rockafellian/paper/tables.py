@@ -22,7 +22,8 @@ Scale: TypeAlias = Literal["paper", "small"]
 class Table:
     """One table: what varies between its cells, how they are trained and measured, and how the text was read.
 
-    `minutes` guesses how long a cell takes on one core, at the paper's scale and at the small one.
+    `minutes` guesses how long a cell takes on one core, at the paper's scale and at the small one; `chosen` says how
+    the settings of the small scale were.
     """
 
     number: int
@@ -33,6 +34,7 @@ class Table:
     measures: Literal["last", "eps", "ranking", "peak"]
     minutes: tuple[float, float]
     readings: tuple[str, ...]
+    chosen: str = ""
     substitutes: tuple[str, ...] = ()
     pairs: tuple[str, str] = ("ERM", "RRM")
 
@@ -119,6 +121,16 @@ _ATTACKED_READINGS = (
     UPDATES,
 )
 
+_ATTACKED_CHOSEN = (
+    "Rate, start, gamma and spread come from trials of seed 0 with 20 % wrong labels: with the paper's gamma, and with "
+    "TensorFlow's start at any rate tried, networks came to read labels off the attack before many rows were removed; "
+    "with all freed weight on one row the training collapsed."
+)
+_CIFAR_CHOSEN = (
+    "Augmentation was left out and the batches made smaller, so that few epochs suffice to memorise wrong labels; one "
+    "trial of seed 0, CCE at 30 %, was seen before. Kept rows share the freed weight, for a calm training."
+)
+
 _ALL = (
     Table(
         number=1,
@@ -129,6 +141,7 @@ _ALL = (
         measures="last",
         minutes=(4000, 4),
         readings=_CIFAR_READINGS,
+        chosen=_CIFAR_CHOSEN,
     ),
     Table(
         number=2,
@@ -139,6 +152,7 @@ _ALL = (
         measures="last",
         minutes=(4000, 4),
         readings=_CIFAR_READINGS,
+        chosen=_CIFAR_CHOSEN,
     ),
     Table(
         number=3,
@@ -183,6 +197,7 @@ _ALL = (
         measures="eps",
         minutes=(600, 4),
         readings=_ATTACKED_READINGS,
+        chosen=_ATTACKED_CHOSEN,
         pairs=("AT", "A-RRM"),
     ),
     Table(
@@ -194,6 +209,7 @@ _ALL = (
         measures="eps",
         minutes=(600, 4),
         readings=_ATTACKED_READINGS,
+        chosen=_ATTACKED_CHOSEN,
         pairs=("AT", "A-RRM"),
     ),
     Table(
@@ -215,7 +231,7 @@ _ALL = (
                 mu=0.5,
             )
         ),
-        small=replace(_toxic, tokens=64, train_rows=40_000),
+        small=replace(_toxic, tokens=64),
         measures="ranking",
         minutes=(12, 4),
         readings=(
@@ -227,6 +243,8 @@ _ALL = (
             PENALTY,
             UPDATES,
         ),
+        chosen="Adam and its rate come from trials of seed 0 on 40,000 comments; the whole grid was run on those first, "
+        "and there RRM lay below ERM at 15 % and 20 %.",
         substitutes=(
             "FastText's vectors by spaCy's 20,000 vectors of 300 dimensions.",
             "Kaggle's comments by a file that holds them with 24,783 tweets mixed in, one label a row.",
@@ -273,6 +291,7 @@ _ALL = (
             PENALTY,
             UPDATES,
         ),
+        chosen="The rate comes from trials of seed 0 at 25 % and 40 %: at higher ones RRM acted after memorisation.",
         substitutes=("DistilBERT with LoRA by the frozen MiniLM encoder under the head of a DistilBERT classifier.",),
     ),
     Table(
