@@ -243,8 +243,8 @@ _ALL = (
             PENALTY,
             UPDATES,
         ),
-        chosen="Adam and its rate come from trials of seed 0 on 40,000 comments; the whole grid was run on those first, "
-        "and there RRM lay below ERM at 15 % and 20 %.",
+        chosen="Adam and its rate come from trials of seed 0 on 40,000 comments. All cells were run on those first, "
+        "where RRM lay below ERM at 15 % and 20 %.",
         substitutes=(
             "FastText's vectors by spaCy's 20,000 vectors of 300 dimensions.",
             "Kaggle's comments by a file that holds them with 24,783 tweets mixed in, one label a row.",
