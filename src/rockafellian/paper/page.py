@@ -319,7 +319,8 @@ def _evolution(comparison: Comparison) -> Iterator[Block]:
     whole = len(comparison.finished)
     yield Text(
         "Shares in per cent of the rows with wrong labels and of the clean rows, by what re-weighting has added to "
-        "their probability, in units of 1/N: 0 is untouched, -1 is removed. In brackets the paper's. Shares, since "
+        "their probability, in units of 1/N: 0 is untouched, -1 is removed; where kept rows share the freed weight, "
+        "as at the small scale, they lie above 0. In brackets the paper's. Shares, since "
         f"the number of rows differs between scales. Mean over {whole} {'seed' if whole == 1 else 'seeds'}."
     )
     heads, columns = ["u N"], [list(BINS)]
