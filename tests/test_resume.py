@@ -85,6 +85,7 @@ def result(path: Path) -> dict:
     state = checkpoints.load(path)
     for record in state["history"]["epochs"] + state["history"]["rounds"]:
         del record["seconds"]
+        record.pop("rule_seconds", None)  # rounds have it
     return state
 
 

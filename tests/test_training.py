@@ -286,19 +286,41 @@ def test_a_frozen_part_of_the_network_stays_as_it_was() -> None:
 def test_divergence_is_named_with_its_epoch_and_likely_cause(tmp_path) -> None:
     model = network()
     rule = rk.RRM(contamination=0.4, spread="argmin")
+
+    def spoil(layer: nn.Module, _: object) -> None:
+        layer.weight.data.fill_(math.nan)
+
+    def on_epoch(epoch: rk.Epoch) -> None:
+        if epoch.epoch == 2:
+            model[0].register_forward_pre_hook(spoil)
+
     with pytest.raises(FloatingPointError, match=r"in epoch 3 .* learning rate .* spread='argmin'.*epoch 2") as caught:
         fit(
             model,
             weights=rk.SampleWeights(300, rule, warmup=5),
             checkpoint=tmp_path,
             epochs=5,
-            on_epoch=lambda epoch: model[0].weight.data.fill_(math.nan) if epoch.epoch == 2 else None,
+            on_epoch=on_epoch,
         )
     assert "\n" not in str(caught.value)
     recovered = network()
     history = fit(recovered, weights=rk.SampleWeights(300, rule, warmup=5), checkpoint=tmp_path, resume=True, epochs=2)
     assert len(history.epochs) == 2
     assert all(parameter.isfinite().all() for parameter in recovered.parameters())
+
+
+def test_what_on_epoch_writes_is_never_behind_the_checkpoint(tmp_path) -> None:
+    seen: list[int] = []
+
+    def on_epoch(epoch: rk.Epoch) -> None:
+        seen.append(epoch.epoch)
+        if seen == [1, 2]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(network(), checkpoint=tmp_path, epochs=3, on_epoch=on_epoch)
+    fit(network(), checkpoint=tmp_path, resume=True, epochs=3, on_epoch=on_epoch)
+    assert seen == [1, 2, 2, 3]
 
 
 class Stream(IterableDataset):
