@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -55,12 +55,18 @@ def evaluate_rows(model: nn.Module, rows: Rows, loss: Loss, task: Task, attack: 
 
 def losses_of(model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None) -> Tensor:
     """The loss of each of these rows in evaluation mode: J(theta; x_i, y_i), or J(theta; x_i^b, y_i) under attack."""
-    found = []
+    return torch.cat([losses.cpu() for _, losses, _, _ in look(model, rows, order, loss, attack)])
+
+
+def look(
+    model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """These rows batch by batch in evaluation mode: their numbers, losses, outputs and labels."""
     with evaluating(model, loss), torch.no_grad():
         for x, y, index in rows.batches(order, SIZE):
             row_loss = for_rows(loss, index)
-            found.append(row_loss(model(x if attack is None else attack(model, row_loss, x, y)), y).cpu())
-    return torch.cat(found)
+            outputs = model(x if attack is None else attack(model, row_loss, x, y))
+            yield index, row_loss(outputs, y), outputs, y
 
 
 class Task(NamedTuple):

@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from rockafellian.attacks import Attack
 from rockafellian.batches import Rows
-from rockafellian.evaluation import Loss, Task, evaluate_rows, losses_of, read_task
+from rockafellian.evaluation import Loss, Task, evaluate_rows, look, losses_of, read_task
 from rockafellian.history import Best, Epoch, History, Round
 from rockafellian.losses import for_rows
 from rockafellian.modes import evaluating
@@ -104,8 +104,10 @@ class Run:
             if isinstance(module, nn.Module):
                 module.train()
         order = torch.randperm(len(self.rows))
-        if self.skip_removed and self.weights is not None:
-            order = order[self.weights.values.cpu()[order] > 0]
+        if len(left_out := self._left_out()):
+            drawn_at_all = torch.ones(len(self.rows), dtype=torch.bool)
+            drawn_at_all[left_out] = False
+            order = order[drawn_at_all[order]]
         # The mean over the rows drawn, scaled to be one over all rows: the learning rate carries over.
         share = len(order) / len(self.rows)
         total = hits = torch.zeros((), device=self.rows.device)
@@ -119,7 +121,10 @@ class Run:
                     x = self.attack(self.model, row_loss, x, y)
             outputs = self.model(x)
             losses = row_loss(outputs, y)
-            mean = losses.mean() if self.weights is None else share * self.weights.reduce(losses, index)
+            said = (outputs, y) if self.task.n_classes is not None else ()
+            mean = losses.mean() if self.weights is None else self.weights.reduce(losses, index, *said)
+            if share < 1:
+                mean = share * mean
             self.optimizer.zero_grad()
             mean.backward()  # type: ignore[no-untyped-call]
             if self.clip is not None:
@@ -136,10 +141,9 @@ class Run:
 
     def _reweight(self, weights: SampleWeights) -> None:
         start = time.perf_counter()
-        if self.skip_removed and weights.due and self.losses_from == "training":
-            skipped = (weights.values == 0).nonzero()[:, 0].cpu()
-            if len(skipped):
-                weights.remember(losses_of(self.model, self.rows, skipped, self.loss, self.attack), skipped)
+        left_out = self._left_out()
+        if len(left_out) and (weights.held is not None or (weights.due and self.losses_from == "training")):
+            self._look_at(left_out, weights)
         losses = self._fresh_losses() if weights.due and self.losses_from != "training" else None
         ready = time.perf_counter()
         if not weights.step(losses):
@@ -159,6 +163,19 @@ class Run:
                 rule_seconds=done - ready,
             )
         )
+
+    def _left_out(self) -> Tensor:
+        """The numbers of the rows that are not drawn: those held out and, with skip_removed, those of weight 0."""
+        if self.weights is None:
+            return torch.empty(0, dtype=torch.int64)
+        if self.skip_removed:
+            return (self.weights.values == 0).nonzero()[:, 0].cpu()
+        return torch.empty(0, dtype=torch.int64) if self.weights.held is None else self.weights.held
+
+    def _look_at(self, rows: Tensor, weights: SampleWeights) -> None:
+        """Tell the weights about rows that were not drawn: their losses and what the network says."""
+        for index, losses, outputs, y in look(self.model, self.rows, rows, self.loss, self.attack):
+            weights.remember(losses, index, *((outputs, y) if self.task.n_classes is not None else ()))
 
     def _fresh_losses(self) -> Tensor:
         attack = self.attack if self.losses_from == "attacked" else None

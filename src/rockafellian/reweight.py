@@ -10,7 +10,7 @@ Losses on another device make one round trip, and the same losses get the same w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -196,40 +196,68 @@ def wasserstein_value(
 class RRM:
     """The rule of Algorithm 3: weights -> (1 - mu) * weights + mu * optimal_weights(losses).
 
-    Give `gamma` or `contamination` (C' of Algorithm 1). `mu` is 0.5 with gamma and 1 with a contamination unless given.
+    Give `gamma` or `contamination` (C' of Algorithm 1), or neither: `RRM()` is `contamination="auto"`, the share that
+    SampleWeights finds from what the network says. `mu` is 0.5 with gamma and 1 with a contamination unless given.
     `penalty="tv"` is eq. (3), which removes above c_min + gamma. `penalty="l1"` is the form printed in Algorithm 3,
     which removes above c_min + 2 * gamma; the paper's tables were run with it.
+
+    With `per_class` SampleWeights weighs the rows of each label on their own, so that each class keeps its mass. No
+    class whose labels are known loses more than the share `class_limit` of its rows, `per_class` or not.
     """
 
     gamma: float | None = None
-    contamination: float | None = None
+    contamination: float | Literal["auto"] | None = None
     mu: float | None = None
     spread: Spread = "kept"
     penalty: Penalty = "tv"
+    per_class: bool = False
+    class_limit: float = 0.9
 
     def __post_init__(self) -> None:
-        _check_one_of(self.gamma, self.contamination)
+        if self.gamma is None and self.contamination is None:
+            object.__setattr__(self, "contamination", "auto")
+        _check_one_of(self.gamma, 0.0 if self.contamination == "auto" else self.contamination)
         _check_choice("spread", self.spread, Spread)
         _check_choice("penalty", self.penalty, Penalty)
+        if not 0 <= self.class_limit <= 1:
+            raise ValueError(f"need a class_limit in [0, 1], a share of a class; got {self.class_limit}")
         if self.mu is None:
             object.__setattr__(self, "mu", 0.5 if self.contamination is None else 1.0)
         elif not 0 < self.mu <= 1:
             raise ValueError(f"need mu in (0, 1], got {self.mu}; 1 replaces the weights, 0.5 goes half-way")
 
+    @property
+    def auto(self) -> bool:
+        """Whether the share of wrong labels is still to be found."""
+        return self.contamination == "auto"
+
+    def told(self, contamination: float) -> RRM:
+        """The same rule with this share of wrong labels."""
+        return replace(self, gamma=None, contamination=contamination)
+
     def threshold(self, losses: Array) -> Tensor:
         """The loss above which this rule removes a row."""
         values, c_min = read_losses(losses)
-        return to_scalar(_threshold(values, c_min, self._eq3_gamma, self.contamination), losses)
+        return to_scalar(_threshold(values, c_min, self._eq3_gamma, self._share), losses)
 
     def __call__(self, losses: Array, weights: Array, prior: Array | None = None) -> Tensor:
         """The next weights, mu of the way from these to the optimum."""
         optimum = optimal_weights(
-            losses, gamma=self._eq3_gamma, contamination=self.contamination, spread=self.spread, prior=prior
+            losses, gamma=self._eq3_gamma, contamination=self._share, spread=self.spread, prior=prior
         )
         target = optimum.cpu().numpy()
         assert self.mu is not None
         # Paper: Algorithm 3 prints mu * u* + (1 - mu); Table 5 shows that the old u belongs behind the (1 - mu).
         return to_tensor((1 - self.mu) * read_weights(weights, target) + self.mu * target, losses)
+
+    @property
+    def _share(self) -> float | None:
+        if self.contamination == "auto":
+            raise ValueError(
+                "need a share of wrong labels, which RRM() leaves to SampleWeights to find; "
+                "pass RRM(contamination=0.2) or RRM().told(0.2)"
+            )
+        return self.contamination
 
     @property
     def _eq3_gamma(self) -> float | None:
@@ -295,8 +323,8 @@ def _check_one_of(gamma: float | None, contamination: float | None) -> None:
         )
     if gamma is not None and not 0 < gamma < math.inf:
         raise ValueError(f"need a finite gamma > 0, in units of the loss; got {gamma}")
-    if contamination is not None and not 0 <= contamination < 1:
-        raise ValueError(f"need a contamination in [0, 1), a share of the rows; got {contamination}")
+    if contamination is not None and (isinstance(contamination, str) or not 0 <= contamination < 1):
+        raise ValueError(f"need a contamination in [0, 1), a share of the rows; got {contamination!r}")
 
 
 def _check_choice(name: str, value: object, choices: Any) -> None:

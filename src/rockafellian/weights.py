@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from rockafellian.reweight import optimality_gap
+from rockafellian.classes import Rule, Said, weigh
+from rockafellian.estimate import Estimate
+from rockafellian.notes import Notes, as_classes
+from rockafellian.probation import Probation
+from rockafellian.reweight import RRM
 from rockafellian.vectors import Array, read_losses, read_prior, to_tensor
 
-Rule: TypeAlias = Callable[..., Tensor]
+#: So many logits or losses are gathered before they are taken down.
+ENOUGH = 1 << 18
 
 
 class Reweighting(NamedTuple):
@@ -31,7 +35,13 @@ class SampleWeights:
 
     `rule` is any callable (losses, weights) -> weights; `RRM` is the paper's. It runs after every `every`-th epoch
     (sigma of Algorithm 2), not counting the first `warmup` ones. `prior` gives the rows unequal weights to begin with
-    and is handed to the rule as `prior=`. Memory: 24 bytes a row.
+    and is handed to the rule as `prior=`.
+
+    `RRM()`, told no share of wrong labels, finds one: a fifth of the rows, drawn by `seed`, has no weight until the
+    network agrees with no more of their labels than an epoch before; then comes the `estimate` and the first
+    re-weighting. Each one removes as many rows as the network disagrees with, within the interval of the estimate.
+
+    Memory: 24 bytes a row, and 20 for `notes` where `reduce` is told what the network says.
     """
 
     _PER_ROW = ("values", "last_removed", "_round_sum", "_round_count", "_run_sum", "_run_count")
@@ -45,6 +55,7 @@ class SampleWeights:
         warmup: int = 0,
         prior: Array | None = None,
         device: torch.device | str = "cpu",
+        seed: int = 0,
     ) -> None:
         for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
             if not isinstance(value, Integral) or value < least:
@@ -57,6 +68,9 @@ class SampleWeights:
         self.device = torch.device(device)
         self.epoch = 0
         self.history: list[Reweighting] = []
+        self._notes: Notes | None = None
+        #: The share of wrong labels, once `RRM()` has found it.
+        self.estimate: Estimate | None = None
         self.values = torch.ones(n_samples, device=self.device)
         self._prior = None
         if prior is not None:
@@ -67,6 +81,13 @@ class SampleWeights:
         self._round_sum, self._round_count, self._run_sum, self._run_count = torch.zeros(
             4, n_samples, device=self.device
         ).unbind()
+        self._pending: list[tuple[Tensor, Tensor, Tensor | None, Tensor | None]] = []
+        self._pending_size = 0
+        self._probation = Probation(n_samples, seed) if getattr(rule, "auto", False) else None
+        self._start = warmup
+        if self._probation is not None:
+            self.values[self._probation.rows] = 0
+            self.values /= self.values.mean()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -81,31 +102,53 @@ class SampleWeights:
         return (self.last_removed == len(self.history)) & (self.last_removed > 0)
 
     @property
+    def held(self) -> Tensor | None:
+        """The numbers of the rows that are held out while `RRM()` looks for the share of wrong labels; None after."""
+        return None if self._probation is None else self._probation.rows
+
+    @property
+    def notes(self) -> Notes | None:
+        """What the network said of each row, or None if `reduce` was never told."""
+        self._take_down()
+        return self._notes
+
+    @property
     def average_losses(self) -> Tensor:
-        """The mean of every loss seen of a row in the whole run, NaN if none was: what to rank suspects by."""
+        """The mean of every loss seen of a row in the whole run, NaN if none was."""
+        self._take_down()
         return (self._run_sum + self._round_sum) / (self._run_count + self._round_count)
 
-    def reduce(self, losses: Tensor, index: Array) -> Tensor:
+    def reduce(
+        self, losses: Tensor, index: Array, logits: Tensor | None = None, labels: Tensor | None = None
+    ) -> Tensor:
         """The scalar to call `backward` on, mean(weights[index] * losses); remembers the losses for `step`.
 
         The mean is over the batch size and not over its weights, or a batch of removed rows would count like any other.
+        `logits` (batch, classes) and `labels`, if given, go into `notes`; `RRM()` and `per_class` need them.
         """
-        rows = self.remember(losses, index)
-        weights = self.values[rows].to(losses.device)
-        return (weights * losses.masked_fill(weights == 0, 0)).mean()  # a removed row may cost +inf
+        rows = self.remember(losses, index, logits, labels)
+        return _weighted_mean(losses, self.values.index_select(0, rows).to(losses.device))
 
-    def remember(self, losses: Tensor, index: Array) -> Tensor:
+    def remember(
+        self, losses: Tensor, index: Array, logits: Tensor | None = None, labels: Tensor | None = None
+    ) -> Tensor:
         """Only take note of these losses, for rows that the loop leaves out; returns the index, checked."""
         rows = self._checked_rows(losses, torch.as_tensor(index))
-        self._round_sum.index_add_(0, rows, losses.detach().to(self._round_sum))
-        self._round_count.index_add_(0, rows, torch.ones(len(rows), device=self.device))
+        if (logits is None) != (labels is None):
+            raise ValueError("need logits and labels together, got only one of them; pass both or neither")
+        self._pending.append((rows, losses.detach(), logits, labels))
+        self._pending_size += losses.numel() if logits is None else logits.numel()
+        if self._pending_size > ENOUGH:
+            self._take_down()
         return rows
 
     @property
     def due(self) -> bool:
         """Whether the next `step` re-weights."""
-        counted = self.epoch + 1 - self.warmup
-        return counted > 0 and counted % self.every == 0
+        counted = self.epoch + 1 - self._start
+        if self._probation is None:
+            return counted > 0 and counted % self.every == 0
+        return counted > 0 and self._probation.is_over(self._known_notes())
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
         """Call once an epoch; re-weights when it is time to, and says whether it did.
@@ -114,25 +157,35 @@ class SampleWeights:
         function that returns one and is called only when needed. Rows that were not seen keep their weight, and those
         that were share the mass they had. An error leaves everything as it was.
         """
+        self._take_down()
         epoch, due = self.epoch + 1, self.due
         if due:
             self._reweight(epoch, losses() if callable(losses) else losses)
-        if due or epoch <= self.warmup:
+        elif self._probation is not None:
+            self._probation.go_on(self._known_notes())
+        if due or self._probation is not None or epoch <= self.warmup:
             self._forget_round()
         self.epoch = epoch
         return due
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, so that safetensors can hold it."""
+        self._take_down()
         state = {name.removeprefix("_"): getattr(self, name).clone() for name in self._PER_ROW}
         state["epoch"] = torch.tensor(self.epoch)
+        state["start"] = torch.tensor(self._start)
         state["history"] = torch.tensor(self.history, dtype=torch.float64).reshape(-1, len(Reweighting._fields))
+        for name, part in (("notes", self._notes), ("probation", self._probation)):
+            if part is not None:
+                state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
+        if self.estimate is not None:
+            state["estimate"] = torch.tensor(self.estimate, dtype=torch.float64)
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor."""
         own = {name.removeprefix("_"): getattr(self, name) for name in self._PER_ROW}
-        if missing := {*own, "epoch", "history"} - state.keys():
+        if missing := {*own, "epoch", "start", "history"} - state.keys():
             raise ValueError(f"need a state_dict of SampleWeights, but it lacks {', '.join(sorted(missing))}")
         for name, tensor in own.items():
             if state[name].shape != tensor.shape:
@@ -147,6 +200,38 @@ class SampleWeights:
             Reweighting(int(epoch), threshold, c_min, int(removed), gap)
             for epoch, threshold, c_min, removed, gap in state["history"].tolist()
         ]
+        self._start = int(state["start"])
+        self._pending, self._pending_size = [], 0
+        self._notes = _loaded(state, "notes.", lambda: Notes(len(self)))
+        self._probation = _loaded(state, "probation.", lambda: Probation(len(self), seed=0))
+        self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
+
+    def _take_down(self) -> None:
+        """Bring what `reduce` and `remember` saw into the sums and the notes: for many batches at once, to be fast."""
+        pending, self._pending, self._pending_size = self._pending, [], 0
+        if not pending:
+            return
+        rows = torch.cat([batch[0] for batch in pending])
+        losses = torch.cat([batch[1].to(self._round_sum) for batch in pending])
+        self._round_sum.index_add_(0, rows, losses)
+        self._round_count.index_add_(0, rows, torch.ones_like(losses))
+        told = [(rows.cpu(), logits, labels) for rows, _, logits, labels in pending if logits is not None]
+        if told:
+            rows, logits, labels = (torch.cat(part) for part in zip(*told, strict=True))
+            logits, labels = as_classes(logits, labels)
+            self._notes = self._notes or Notes(len(self))
+            self._notes.add(rows, logits, labels)
+            if self._probation is not None:
+                self._probation.add(rows, logits)
+
+    def _known_notes(self) -> Notes:
+        notes = self.notes
+        if notes is None:
+            raise ValueError(
+                "need to be told what the network says, to find the share of wrong labels or to weigh each class; "
+                "call reduce(losses, index, logits, labels), or use RRM(contamination=0.2) without per_class"
+            )
+        return notes
 
     def _checked_rows(self, losses: Tensor, index: Tensor) -> Tensor:
         if losses.ndim != 1 or losses.shape != index.shape:
@@ -170,27 +255,37 @@ class SampleWeights:
         losses = losses[rows]
         _, c_min = read_losses(losses, rows=None if isinstance(rows, slice) else rows)
 
+        estimate, current = self.estimate, self.values
+        if self._probation is not None:  # the held rows get back the weight that they had lent to the others
+            estimate = self._probation.estimate(self._known_notes())
+            current = torch.ones_like(self.values) if self._prior is None else self._prior
         # Rows seen share the mass they had, so that the mean over all rows stays 1 whatever the others weigh.
-        share = torch.ones(()) if isinstance(rows, slice) else self.values[rows].mean()
-        prior: dict[str, Any] = {} if self._prior is None else {"prior": self._prior[rows]}
-        before = self.values[rows] / share if share > 0 else torch.ones_like(losses)
-        weights = self._checked_weights(self.rule(losses, before, **prior), losses)
-
-        threshold, gap, removed = math.nan, math.nan, weights == 0
-        if hasattr(self.rule, "threshold"):
-            threshold = float(self.rule.threshold(losses))
-            gap = float(optimality_gap(losses, weights, threshold=threshold, **prior))
-            removed = losses > threshold
+        share = torch.ones(()) if isinstance(rows, slice) else current[rows].mean()
+        before = current[rows] / share if share > 0 else torch.ones_like(losses)
+        said = self._said(rows)
+        rule = self.rule if estimate is None else self.rule.told(_believed(estimate, said))  # type: ignore[attr-defined]
+        made = weigh(rule, losses, before, None if self._prior is None else self._prior[rows], said)
 
         stands_removed = self.removed
-        stands_removed[rows] = removed
+        stands_removed[rows] = made.removed
         count = int(stands_removed.count_nonzero())
-        self.history.append(Reweighting(epoch, threshold, float(c_min), count, gap))
+        self.history.append(Reweighting(epoch, made.threshold, float(c_min), count, made.gap))
         self.last_removed[stands_removed] = len(self.history)
-        self.values[rows] = weights * share
+        self.values = current.clone()
+        self.values[rows] = made.weights * share
+        if self._probation is not None:
+            self.estimate, self._probation, self._start = estimate, None, epoch
         if given is not None:
             self._run_sum += losses
             self._run_count += 1
+
+    def _said(self, rows: slice | Tensor) -> Said | None:
+        """Labels of these rows and whether the network disagrees; None where the loop does not tell and need not."""
+        needed = isinstance(self.rule, RRM) and (self.rule.auto or self.rule.per_class)
+        notes = self._known_notes() if needed else self.notes
+        if notes is None:
+            return None
+        return Said(notes.labels[rows].to(self.device), notes.disagrees[rows].to(self.device))
 
     def _losses_by_row(self, given: Array | None) -> tuple[Tensor, Tensor]:
         """The losses to re-weight by and the rows that have one."""
@@ -206,18 +301,39 @@ class SampleWeights:
             )
         return losses, torch.ones_like(self.values, dtype=torch.bool)
 
-    def _checked_weights(self, weights: Tensor, losses: Tensor) -> Tensor:
-        weights = torch.as_tensor(weights).to(self.values)
-        low, high = weights.aminmax()  # NaN wins both
-        if weights.shape != losses.shape or not (low >= 0 and high < math.inf):
-            raise ValueError(
-                f"need the rule to return {len(losses)} finite weights >= 0, got shape {tuple(weights.shape)} "
-                f"from {low} to {high}"
-            )
-        return weights
-
     def _forget_round(self) -> None:
         self._run_sum += self._round_sum
         self._run_count += self._round_count
         self._round_sum.zero_()
         self._round_count.zero_()
+
+
+def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
+    """mean(weights * losses); a row of weight 0 counts for nothing, even at +inf."""
+    if losses.is_cpu:  # fewer nodes to go back through, which small networks feel; asking a GPU would make it wait
+        dtype = torch.promote_types(losses.dtype, weights.dtype)
+        mean = torch.dot(weights.to(dtype), losses.to(dtype)) / len(losses)
+        if mean.isfinite():
+            return mean
+    return (weights * losses.masked_fill(weights == 0, 0)).mean()
+
+
+_Part = TypeVar("_Part", Notes, Probation)
+
+
+def _loaded(state: Mapping[str, Tensor], prefix: str, make: Callable[[], _Part]) -> _Part | None:
+    """The part of a state whose names have this prefix, if there is one."""
+    own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    if not own:
+        return None
+    part = make()
+    part.load_state_dict(own)
+    return part
+
+
+def _believed(estimate: Estimate, said: Said | None) -> float:
+    """The share to remove: that of the rows whose label the network disagrees with, within the estimate's interval."""
+    if estimate.rate == 0 or said is None:
+        return estimate.rate
+    disagrees = int(said.disagrees.count_nonzero()) / len(said.disagrees)
+    return min(max(disagrees, estimate.low), estimate.high)
