@@ -31,8 +31,8 @@ def render(record: dict[str, Any]) -> str:
         f"{versions['scikit-learn']}: {about['train_rows']:,} training rows of which {about['contamination']:.0%} "
         f"have a uniformly wrong label, the rest of the 1,797 as a clean test; an MLP "
         f"64-{about['hidden']}-{about['hidden']}-10, SGD with rate {about['learning_rate']} and momentum "
-        f"{about['momentum']}, batches of {about['batch_size']}, {about['epochs']} epochs. RRM re-weights every "
-        f"{about['every']} epochs and is told the share of wrong labels. No clean label is used before the test.",
+        f"{about['momentum']}, batches of {about['batch_size']}, {about['epochs']} epochs. RRM is told nothing: it "
+        "estimates the share of wrong labels itself. No clean label is used before the test.",
         "",
         "Per cent after the last epoch; for each seed other labels are wrong and the network starts elsewhere.",
         "",

@@ -13,12 +13,13 @@ y = torch.where(wrong, (truth + torch.randint(1, 3, (1500,))) % 3, truth)
 model = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 criterion = torch.nn.CrossEntropyLoss(reduction="none")  # RRM
-weights = rk.SampleWeights(len(x), rk.RRM(contamination=0.4))  # RRM
+weights = rk.SampleWeights(len(x), rk.RRM())  # RRM
 loader = DataLoader(rk.Indexed(TensorDataset(x, y)), batch_size=50, shuffle=True)  # RRM
 for _ in range(10):
     for inputs, labels, index in loader:  # RRM
         optimizer.zero_grad()
-        weights.reduce(criterion(model(inputs), labels), index).backward()  # RRM
+        logits = model(inputs)  # RRM
+        weights.reduce(criterion(logits, labels), index, logits, labels).backward()  # RRM
         optimizer.step()
     weights.step()  # RRM
 print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.removed.sum()} rows it removed are wrong")

@@ -50,7 +50,7 @@ class Images(HTMLParser):
 
 
 def test_the_report_is_one_file_and_a_second_run_leaves_the_first_alone(tmp_path: Path, capsys) -> None:
-    few = Settings(epochs=6)
+    few = Settings(epochs=10)
     first, second = run(tmp_path, seeds=1, settings=few), run(tmp_path, seeds=1, settings=few)
     assert (first.name, second.name) == ("demo-1", "demo-2")
     parser = Images()
@@ -75,7 +75,7 @@ def answer(monkeypatch, capsys, *arguments: str) -> tuple[object, str, str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("demo", "--epochs", "5"), "error: need more than 5 epochs"),
+        (("demo", "--epochs", "5"), "error: need at least 10 epochs"),
         (("demo", "--seeds", "0"), "error: need at least one seed, got 0"),
         (("demo", "--out", "file"), "error: "),
         (("demo", "--wat"), "No such option"),

@@ -14,7 +14,7 @@ def run(name: str, folder: Path) -> str:
 def test_the_plain_loop_is_short_and_finds_the_wrong_rows(tmp_path: Path) -> None:
     share, _ = run("plain_loop.py", tmp_path).split(" of the ", 1)
     assert float(share.rstrip("%")) > 90
-    assert len((EXAMPLES / "plain_loop.py").read_text().splitlines()) < 25
+    assert len((EXAMPLES / "plain_loop.py").read_text().splitlines()) < 30
 
 
 def test_the_readme_shows_the_lines_of_the_plain_loop() -> None:

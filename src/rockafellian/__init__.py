@@ -5,9 +5,12 @@ from importlib.metadata import version
 from rockafellian import attacks, contamination, losses
 from rockafellian.attacks import ATTACKS
 from rockafellian.data import Indexed
+from rockafellian.estimate import Estimate, estimate_contamination
 from rockafellian.evaluation import Evaluation, evaluate
+from rockafellian.findings import Findings, findings
 from rockafellian.history import Best, Epoch, History, Round
 from rockafellian.losses import LOSSES
+from rockafellian.notes import Notes
 from rockafellian.reweight import (
     RRM,
     Partition,
@@ -32,9 +35,12 @@ __all__ = [
     "RRM",
     "Best",
     "Epoch",
+    "Estimate",
     "Evaluation",
+    "Findings",
     "History",
     "Indexed",
+    "Notes",
     "Partition",
     "Reweighting",
     "Round",
@@ -42,7 +48,9 @@ __all__ = [
     "WassersteinValue",
     "attacks",
     "contamination",
+    "estimate_contamination",
     "evaluate",
+    "findings",
     "fit",
     "is_optimal",
     "losses",

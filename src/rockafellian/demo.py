@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from rockafellian.charts import plot_images, plot_weights
 from rockafellian.contamination import Noisy, uniform
 from rockafellian.evaluation import evaluate
+from rockafellian.findings import findings
 from rockafellian.history import History
 from rockafellian.losses import cce
 from rockafellian.reweight import RRM
@@ -33,9 +34,11 @@ except ImportError as error:
     raise ImportError("need scikit-learn, which brings the digits; pip install 'rockafellian[demo]'") from error
 
 
+LEAST_EPOCHS = 10
 COLUMNS = {
     "plain": "plain training",
     "rrm": "RRM",
+    "estimate": "wrong labels, as RRM estimates",
     "precision": "removed rows that are wrong",
     "recall": "wrong rows that are removed",
 }
@@ -43,7 +46,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What the demo trains with. No clean label is used before the test."""
+    """What the demo trains with. No clean label is used before the test, nor is the share of wrong ones told."""
 
     contamination: float = 0.4
     standardise: bool = True
@@ -53,7 +56,6 @@ class Settings:
     momentum: float = 0.9
     batch_size: int = 64
     epochs: int = 40
-    every: int = 5
 
 
 class Digits(NamedTuple):
@@ -87,13 +89,11 @@ def load(settings: Settings) -> Digits:
 
 
 def train(digits: Digits, noisy: Noisy, settings: Settings, *, seed: int, robust: bool) -> Trained:
-    """Plain training, or RRM told the share of wrong labels; equal in all else."""
+    """Plain training, or RRM; equal in all else."""
     torch.manual_seed(seed)
     width = settings.hidden
     model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
-    weights = None
-    if robust:
-        weights = SampleWeights(len(noisy.labels), RRM(contamination=settings.contamination), every=settings.every)
+    weights = SampleWeights(len(noisy.labels), RRM()) if robust else None
     values: list[Tensor] = []
     history = fit(
         model,
@@ -118,8 +118,10 @@ def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Pa
     settings = settings or Settings()
     if seeds < 1:
         raise ValueError(f"need at least one seed, got {seeds}")
-    if settings.epochs <= settings.every:
-        raise ValueError(f"need more than {settings.every} epochs, or nothing is re-weighted; got {settings.epochs}")
+    if settings.epochs < LEAST_EPOCHS:
+        raise ValueError(
+            f"need at least {LEAST_EPOCHS} epochs, to find how many labels are wrong and act on it; got {settings.epochs}"
+        )
     torch.set_num_threads(1)  # for a network this small a second thread costs more than it brings
     digits = load(settings)
     folder = _new_folder(parent)
@@ -130,8 +132,9 @@ def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Pa
         robust = train(digits, noisy, settings, seed=seed, robust=True)
         rows.append(_row(seed, plain, robust))
         print(
-            "seed {seed}: test accuracy {plain:.1%} by plain training, {rrm:.1%} by RRM; of the removed rows "
-            "{precision:.1%} are wrong, of the wrong rows {recall:.1%} are removed".format(**rows[-1])
+            "seed {seed}: test accuracy {plain:.1%} by plain training, {rrm:.1%} by RRM, which takes {estimate:.1%} of "
+            "the labels for wrong; of the removed rows {precision:.1%} are wrong, of the wrong rows {recall:.1%} are "
+            "removed".format(**rows[-1])
         )
         if seed == 0:
             _draw(folder, digits, noisy, robust)
@@ -153,10 +156,13 @@ def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Pa
 
 def _row(seed: int, plain: Trained, robust: Trained) -> dict[str, float]:
     last = robust.history.rounds[-1]
+    assert robust.weights is not None
+    assert robust.weights.estimate is not None
     return {
         "seed": seed,
         "plain": plain.accuracy,
         "rrm": robust.accuracy,
+        "estimate": robust.weights.estimate.rate,
         "precision": last.precision or 0.0,
         "recall": last.recall or 0.0,
     }
@@ -170,12 +176,10 @@ def _draw(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
 
 
 def _write_suspects(folder: Path, digits: Digits, noisy: Noisy, trained: Trained, how_many: int = 20) -> None:
-    """The removed rows of largest average loss, as pictures and as a table, with what the network takes them for."""
+    """The removed rows that it is surest of, as pictures and as a table, with what the network takes them for."""
     assert trained.weights is not None
-    order = trained.weights.average_losses.masked_fill(~trained.weights.removed, -torch.inf).argsort(descending=True)
-    surest = order[:how_many]
-    with torch.no_grad():
-        suggested = trained.model.eval()(digits.train_x[surest]).argmax(1)
+    worst = findings(trained.weights).issues[:how_many]
+    surest, suggested = torch.from_numpy(worst.number), torch.from_numpy(worst.predicted)
     columns = [surest, noisy.labels[surest], suggested, digits.train_y[surest]]
     table = list(zip(*(column.tolist() for column in columns), strict=True))
     titles = [f"row {row}\ngiven {given}, looks like {looks}" for row, given, looks, _ in table]
@@ -220,8 +224,8 @@ body {{ font: 1rem/1.5 system-ui; max-width: 60rem; margin: 2rem auto; padding: 
 td, th {{ padding: .2rem .8rem; text-align: right }} img {{ max-width: 100%; background: white }}
 </style>
 <h1>Digits with {summary["settings"]["contamination"]:.0%} wrong labels</h1>
-<p>Accuracy on clean test images after the last epoch. Neither training saw a clean label; RRM was told the share of
-wrong ones.</p>
+<p>Accuracy on clean test images after the last epoch. Neither training saw a clean label, nor was it told how
+many are wrong.</p>
 <table>{cells("th", heads)}{"".join(body)}</table>
 {"".join(figures)}
 <p>{escape(summary["command"])}, {escape(summary["date"])}; {escape(json.dumps(summary["settings"]))}</p>

@@ -1,0 +1,56 @@
+"""The losses by name, at scales at which one learning rate serves them all, and the record of a run's margins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+import rockafellian as rk
+from rivals.problem import Problem
+
+Loss = Callable[..., Tensor]
+
+
+def scaled_mse(logits: Tensor, labels: Tensor) -> Tensor:
+    """The sum over the classes of (p - onehot)^2, where `rk.losses.mse` is its mean: at most 2."""
+    return logits.shape[1] * rk.losses.mse(logits, labels)
+
+
+def scaled_mae(logits: Tensor, labels: Tensor) -> Tensor:
+    """The sum over the classes of |p - onehot|, where `rk.losses.mae` is its mean: 2 (1 - p_y)."""
+    return logits.shape[1] * rk.losses.mae(logits, labels)
+
+
+def make(name: str, problem: Problem) -> Loss:
+    """A fresh loss of this name."""
+    if name == "elr":
+        return rk.losses.ELR(len(problem.y), problem.n_classes)
+    return {"ce": rk.losses.cce, "mse": scaled_mse, "mae": scaled_mae, "gce": rk.losses.gce}[name]
+
+
+def margins(logits: Tensor, labels: Tensor) -> Tensor:
+    """The logit of the given label less the largest other one."""
+    own = logits.gather(1, labels[:, None])
+    others = logits.scatter(1, labels[:, None], -torch.inf)
+    return own[:, 0] - others.amax(1)
+
+
+class Recorded(nn.Module):
+    """A loss that keeps the sum of every row's margins in training, as AUM (Pleiss et al., 2020) does."""
+
+    takes_index = True
+
+    def __init__(self, loss: Loss, n_samples: int) -> None:
+        super().__init__()
+        self.loss = loss
+        self.total = torch.zeros(n_samples)
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """One loss per row."""
+        if index is None:
+            return self.loss(logits, labels)
+        if self.training:
+            self.total[index] += margins(logits.detach(), labels)
+        return rk.losses.for_rows(self.loss, index)(logits, labels)

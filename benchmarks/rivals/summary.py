@@ -1,0 +1,89 @@
+"""Records put together: means over the seeds by cell, method and measure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from rivals.data import DATA
+from rivals.methods import AUTO, METHODS, RIVALS
+from rivals.noise import kind_of
+
+Key = tuple[str, str]
+Record = dict[str, Any]
+
+
+class Summary:
+    """The records by cell, in the order of the data sets and noises."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        found = list(records)
+        self.runs: dict[Key, list[Record]] = {}
+        for data, setting in DATA.items():
+            for noise in setting.noises:
+                runs = [each for each in found if (each["about"]["data"], each["about"]["noise"]) == (data, noise)]
+                if runs:
+                    self.runs[data, noise] = runs
+
+    @cached_property
+    def cells(self) -> list[Key]:
+        """Those that every method has run in, with every seed that is recorded."""
+        return [key for key, runs in self.runs.items() if all(METHODS.keys() <= run["methods"].keys() for run in runs)]
+
+    @property
+    def noisy_cells(self) -> list[Key]:
+        """Those with wrong labels."""
+        return [key for key in self.cells if key[1] != "none"]
+
+    def values(self, key: Key, method: str, measure: str) -> list[float]:
+        """What was measured, by seed; without those where there was nothing to measure."""
+        found = [run["methods"].get(method, {}).get(measure) for run in self.runs[key]]
+        return [value for value in found if value is not None]
+
+    def mean(self, key: Key, method: str, measure: str) -> float | None:
+        """The mean over the seeds; None if there was nothing to measure."""
+        found = self.values(key, method, measure)
+        return statistics.mean(found) if found else None
+
+    def means(self, keys: Iterable[Key], method: str, measure: str) -> list[float]:
+        """The mean of each cell that has one."""
+        return [value for key in keys if (value := self.mean(key, method, measure)) is not None]
+
+    def costs(self, keys: Iterable[Key], method: str) -> list[float]:
+        """The time of a method in units of plain training's, by cell and seed."""
+        return [
+            run["methods"][method]["cpu_seconds"] / run["methods"]["ce"]["cpu_seconds"]
+            for key in keys
+            for run in self.runs[key]
+            if {"ce", method} <= run["methods"].keys()
+        ]
+
+    def true_rate(self, key: Key) -> float:
+        """The share of wrong labels, the mean over the seeds."""
+        return statistics.mean(run["about"]["true_rate"] for run in self.runs[key])
+
+    def rate_errors(self, keys: Iterable[Key], method: str) -> list[float]:
+        """By how much the guessed share is off, without sign, by cell and seed."""
+        return [abs(error) for key in keys for error in self.values(key, method, "rate_error")]
+
+    def of_kind(self, *kinds: str, shares: tuple[str, ...] = ()) -> list[Key]:
+        """The cells with noise of these kinds, or of exactly these names."""
+        return [key for key in self.cells if kind_of(key[1]) in kinds or key[1] in shares]
+
+    @cached_property
+    def chosen(self) -> str:
+        """Of RRM that is told nothing, the loss that is best on average."""
+        return max(AUTO, key=lambda method: statistics.mean(self.means(self.cells, method, "accuracy")))
+
+    def best(self, key: Key, measure: str, methods: Iterable[str] = RIVALS) -> tuple[str, float]:
+        """The method with the largest mean in this cell, and that mean: of the rivals, unless others are named."""
+        found = {name: value for name in methods if (value := self.mean(key, name, measure)) is not None}
+        name = max(found, key=lambda each: found[each])
+        return name, found[name]
+
+    def behind(self, key: Key, measure: str) -> float:
+        """By how much the best rival is ahead of the chosen loss in this cell; negative if it is not."""
+        ours = self.mean(key, self.chosen, measure)
+        return self.best(key, measure)[1] - (0.0 if ours is None else ours)

@@ -1,0 +1,119 @@
+"""The tables of the page, each from a summary of the records."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from measure import table
+from rivals.data import DATA
+from rivals.methods import AUTO, METHODS
+from rivals.promises import WITHIN
+from rivals.summary import Key, Summary
+
+#: Methods that train differently: the accuracy of `aum` is that of `ce`.
+TRAINED = ("ce", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
+RANKING = ("aum", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
+FLAGGING = TRAINED
+TOLD = ("ce", "rrm", "rrm-per-class", "rrm-true", "rrm-over")
+
+
+def by_cell(
+    found: Summary, keys: Sequence[Key], methods: Sequence[str], measure: str, mark: Callable[[Key], bool] | None = None
+) -> list[str]:
+    """Mean and deviation in per cent, a row for each cell; the best in bold, cells to be marked with a star."""
+    rows = []
+    for key in keys:
+        best = found.best(key, measure, methods)[1]
+        star = " *" if mark is not None and mark(key) else ""
+        rows.append([" ".join(key) + star, *(_figure(found, key, method, measure, best) for method in methods)])
+    return table(["cell", *methods], rows)
+
+
+def averages(found: Summary) -> list[str]:
+    """Every method over all cells: accuracy, what it finds, and what it costs."""
+    rows = [
+        [
+            method,
+            _percent(found.means(found.cells, method, "accuracy")),
+            _percent([found.best(key, "accuracy")[1] - value <= WITHIN for key, value in _accuracies(found, method)]),
+            *(_percent(found.means(found.noisy_cells, method, name)) for name in ("auprc", "auroc", "f1")),
+            _percent(found.means(found.noisy_cells, method, "missed_at_true_rate")),
+            _percent(found.rate_errors(found.cells, method)),
+            f"{statistics.mean(found.costs(found.cells, method)):.2f}",
+        ]
+        for method in METHODS
+    ]
+    head = ["method", "accuracy", "cells near the best rival", "AUPRC", "AUROC", "F1", "missed", "rate off by"]
+    return table([*head, "cost"], rows)
+
+
+def rates(found: Summary) -> list[str]:
+    """The true share of wrong labels and the guesses, with the interval that `rrm` gives."""
+    rows = []
+    for key in found.cells:
+        low, high = (found.mean(key, "rrm", f"rate_{end}") for end in ("low", "high"))
+        inside = [
+            found_low <= run["about"]["true_rate"] <= found_high
+            for run in found.runs[key]
+            if (found_low := run["methods"]["rrm"]["rate_low"]) is not None
+            and (found_high := run["methods"]["rrm"]["rate_high"]) is not None
+        ]
+        interval = "-" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+        guesses = [_spread(found.values(key, method, "rate")) for method in ("rrm", found.chosen, "cleanlab")]
+        covered = f"{sum(inside)} of {len(inside)}" if inside else "-"
+        rows.append([" ".join(key), f"{100 * found.true_rate(key):.1f}", guesses[0], interval, covered, *guesses[1:]])
+    return table(["cell", "true", "rrm", "its interval", "holds the truth", found.chosen, "cleanlab"], rows)
+
+
+def costs(found: Summary) -> list[str]:
+    """The seconds of plain training by data set, and the other methods in units of them."""
+    rows = []
+    for data in DATA:
+        keys = [key for key in found.cells if key[0] == data]
+        if keys:
+            seconds = statistics.mean(found.means(keys, "ce", "cpu_seconds"))
+            others = (statistics.mean(found.costs(keys, method)) for method in list(METHODS)[1:])
+            rows.append([data, f"{seconds:.2f} s", *(f"{value:.2f}" for value in others)])
+    return table(["data", *METHODS], rows)
+
+
+def rare(found: Summary) -> list[str]:
+    """What becomes of a rare class, 1: by given class, what is flagged, of what is right, and what is wrong."""
+    keys = [key for key in found.runs if key[0] == "rare"]
+    rows = [
+        [
+            method,
+            _spread(found.values(key, method, "test_auprc")),
+            *(
+                _spread([each[label] for each in found.values(key, method, name)])
+                for label in (1, 0)
+                for name in ("flagged_by_class", "wrong_by_class", "right_flagged_by_class")
+            ),
+        ]
+        for key in keys
+        for method in DATA["rare"].methods or ()
+        if found.values(key, method, "test_auprc")
+    ]
+    parts = ("flagged", "wrong", "flagged of the right ones")
+    return table(["method", "AUPRC", *(f"{name}: {part}" for name in ("rare", "others") for part in parts)], rows)
+
+
+def _accuracies(found: Summary, method: str) -> list[tuple[Key, float]]:
+    return [(key, value) for key in found.cells if (value := found.mean(key, method, "accuracy")) is not None]
+
+
+def _figure(found: Summary, key: Key, method: str, measure: str, best: float) -> str:
+    text = _spread(found.values(key, method, measure))
+    return f"**{text}**" if found.mean(key, method, measure) == best else text
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
+    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.mean(values):.1f}{deviation}"
+
+
+def _percent(values: Sequence[float]) -> str:
+    return f"{100 * statistics.mean(values):.1f}" if values else "-"
