@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check lint types bench digits adversarial tables clean
+.PHONY: demo test check lint types bench digits adversarial tables rivals clean
 
 demo: .venv/.installed-demo
 	$(BIN)/rockafellian demo
@@ -29,6 +29,10 @@ digits: .venv/.installed-bench
 
 adversarial: .venv/.installed-bench
 	$(BIN)/python benchmarks/adversarial.py
+
+# Against cleanlab, ELR and others on real data, resumed where it was: an hour of two cores. Then its page.
+rivals: .venv/.installed-rivals
+	cd benchmarks && ../$(BIN)/python -m rivals --jobs 2
 
 # Every table of the paper that two cores can do, resumed where it was; then the page that compares.
 tables: .venv/.installed-text

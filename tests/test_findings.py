@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rockafellian as rk
-from rockafellian.findings import COLUMNS, FORMULA, Findings, findings
+from rockafellian.findings import COLUMNS, Findings, findings
+from rockafellian.spreadsheets import FORMULA
 
 LABELS = torch.tensor([0, 1, 2, 0])
 LOGITS = torch.tensor([[4.0, 0, 0], [3.0, 0, 0], [0, 0, 1.0], [0, 2.0, 0]])  # disagrees with rows 1 and 3, most with 1

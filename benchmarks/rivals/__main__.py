@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from rivals import cells, page
+from rivals import cells, memory, page
 from rivals.data import DATA, SEEDS
 from rivals.methods import METHODS
 
@@ -55,6 +55,8 @@ def main(arguments: list[str] | None = None) -> None:
     if not options.render:
         run_missing(options)
     if options.results == cells.RESULTS:
+        if memory.load() is None and not options.render:
+            memory.measure()
         page.write(cells.load())
     elif options.render:
         print(page.render(cells.load(options.results)))

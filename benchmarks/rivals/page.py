@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import table
-from rivals import plots, tables
+from rivals import memory, plots, tables
 from rivals.data import DATA
 from rivals.promises import WITHIN, promises
 from rivals.summary import Key, Summary
@@ -28,8 +28,8 @@ METHODS = """\
   rrm-true is told the true share, rrm-over ten points more, rrm-per-class guesses and removes class by class."""
 
 
-def render(records: list[dict[str, Any]]) -> str:
-    """The page: all of it comes from the records."""
+def render(records: list[dict[str, Any]], grown: dict[str, Any] | None = None) -> str:
+    """The page: all of it comes from the records of the cells and, if there is one, of the memory."""
     found = Summary(records)
     chosen = found.chosen
     parts = [
@@ -76,6 +76,7 @@ def render(records: list[dict[str, Any]]) -> str:
         ["## Cost"],
         ["Processor seconds of plain training on one thread, and the time of the others in units of them:"],
         tables.costs(found),
+        *_memory(grown),
         *_rare(found),
         ["## Where rivals are ahead"],
         [f"Cells where a rival is more than a point ahead of `{chosen}`, and by how many points:"],
@@ -91,7 +92,7 @@ def write(records: list[dict[str, Any]]) -> None:
         raise ValueError("need a cell that every method has run in; run without --methods first")
     for name, draw in PICTURES.items():
         draw(found).savefig(PAGE.parent / name, dpi=80)
-    PAGE.write_text(render(records))
+    PAGE.write_text(render(records, memory.load()))
 
 
 def _what_was_run(records: list[dict[str, Any]]) -> str:
@@ -136,6 +137,14 @@ def _promises(found: Summary) -> list[str]:
     said = {True: "met", False: "**not met**", None: "reported"}
     rows = [[each.what, each.promised, each.measured, each.rivals, said[each.met]] for each in promises(found)]
     return table(["what", "promised", "measured", "rivals", ""], rows)
+
+
+def _memory(grown: dict[str, Any] | None) -> list[list[str]]:
+    if grown is None:
+        return []
+    about = grown["about"]
+    said = f"MB by which a process grew beyond the data ({' '.join(map(str, about['cell'][:2]))}, one run):"
+    return [[said], memory.lines(grown)]
 
 
 def _rare(found: Summary) -> list[list[str]]:

@@ -39,33 +39,33 @@ def rates(found: Summary) -> list[Promise]:
     ]
     return [
         _at_most(
-            f"rate: mean absolute error of `rrm`, {what}",
+            f"rate: mean absolute error of `{found.chosen}`, {what}",
             statistics.mean(errors),
             limit,
             f"cleanlab {_points(statistics.mean(found.rate_errors(keys, 'cleanlab')))}",
         )
         for what, keys, limit in kinds
-        if (errors := found.rate_errors(keys, "rrm"))
+        if (errors := found.rate_errors(keys, found.chosen))
     ]
 
 
 def clean_labels(found: Summary) -> list[Promise]:
     """What it costs to use RRM where nothing is wrong: the worst data set, mean over the seeds."""
-    keys = found.of_kind("none")
+    keys, chosen = found.of_kind("none"), found.chosen
     if not keys:
         return []
-    removed = {method: max(found.means(keys, method, "flagged")) for method in ("rrm", "cleanlab")}
-    gains = {method: min(_gains(found, keys, method)) for method in ("rrm", "cleanlab")}
+    removed = {method: max(found.means(keys, method, "flagged")) for method in (chosen, "cleanlab")}
+    gains = {method: min(_gains(found, keys, method)) for method in (chosen, "cleanlab")}
     return [
         _at_most(
-            "clean labels: largest share `rrm` removes from a data set",
-            removed["rrm"],
+            f"clean labels: largest share `{chosen}` removes from a data set",
+            removed[chosen],
             0.02,
             f"cleanlab {_points(removed['cleanlab'])}",
         ),
         _at_least(
-            "clean labels: accuracy of `rrm` minus `ce`, worst data set",
-            gains["rrm"],
+            f"clean labels: accuracy of `{chosen}` minus `ce`, worst data set",
+            gains[chosen],
             -0.005,
             f"cleanlab {_points(gains['cleanlab'], sign=True)}",
         ),
@@ -105,10 +105,9 @@ def detection(found: Summary) -> list[Promise]:
         return []
     chosen = found.chosen
     rows = []
-    for method in dict.fromkeys((chosen, "rrm")):
-        ahead = [found.best(key, "auprc", (method, "cleanlab", "aum"))[0] == method for key in found.noisy_cells]
-        what = f"detection: noisy cells where AUPRC of `{method}` is at least cleanlab's and AUM's"
-        rows.append(_at_least(what, statistics.mean(ahead), 0.9))
+    ahead = [found.best(key, "auprc", (chosen, "cleanlab", "aum"))[0] == chosen for key in found.noisy_cells]
+    what = f"detection: noisy cells where AUPRC of `{chosen}` is at least cleanlab's and AUM's"
+    rows.append(_at_least(what, statistics.mean(ahead), 0.9))
     f1 = {
         name: statistics.mean(values)
         for name in (chosen, *RIVALS)
@@ -123,15 +122,16 @@ def cost(found: Summary) -> list[Promise]:
     """Processor time in units of plain training's."""
     if not found.cells:
         return []
-    mean = {name: statistics.mean(found.costs(found.cells, name)) for name in ("rrm", "cleanlab", "coteaching")}
+    chosen = found.chosen
+    mean = {name: statistics.mean(found.costs(found.cells, name)) for name in (chosen, "cleanlab", "coteaching")}
     beside = ", ".join(f"{name} {mean[name]:.2f}" for name in ("cleanlab", "coteaching"))
     return [
         Promise(
-            "cost: mean processor time of `rrm` over `ce`'s",
+            f"cost: mean processor time of `{chosen}` over `ce`'s",
             "at most 1.15",
-            f"{mean['rrm']:.2f}",
+            f"{mean[chosen]:.2f}",
             beside,
-            mean["rrm"] <= 1.15,
+            mean[chosen] <= 1.15,
         )
     ]
 

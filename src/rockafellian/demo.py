@@ -120,7 +120,7 @@ def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Pa
         raise ValueError(f"need at least one seed, got {seeds}")
     if settings.epochs < LEAST_EPOCHS:
         raise ValueError(
-            f"need at least {LEAST_EPOCHS} epochs, to find how many labels are wrong and act on it; got {settings.epochs}"
+            f"need at least {LEAST_EPOCHS} epochs, to find how many labels are wrong and use it; got {settings.epochs}"
         )
     torch.set_num_threads(1)  # for a network this small a second thread costs more than it brings
     digits = load(settings)

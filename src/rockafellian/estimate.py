@@ -118,6 +118,8 @@ def _profile(seen: _Seen, n_classes: int) -> Floats:
         if not two and second_of_wrong > BY_CHANCE:
             found[1:] -= PEOPLE
         profile = np.maximum(profile, found)
+    if two:
+        profile[RATES >= 0.5] = -np.inf  # with more than that the classes have only changed their names
     return profile
 
 

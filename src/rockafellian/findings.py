@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian.notes import UNKNOWN, Notes
+from rockafellian.spreadsheets import placed, write_csv
 from rockafellian.vectors import Array, blocks
 from rockafellian.weights import SampleWeights
 
@@ -32,8 +29,6 @@ FATE = ("label_quality", "is_label_issue", "last_removed_round")
 #: The columns of a table, in this order.
 COLUMNS = ["row", "given_label", "predicted_label", "predicted_probability", "label_quality", "is_label_issue"]
 COLUMNS += ["average_loss", "average_margin", "weight", "last_removed_round", "reason"]
-#: What a spreadsheet would take for a formula, or would drop and then take the rest for one.
-FORMULA = re.compile(r"'*\s*[\t\r\n=+\-@＝＋－＠]")  # noqa: RUF001 - the wide ones count too
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,16 +99,12 @@ class Findings:
 
     def to_csv(self, path: str | Path) -> None:
         """All columns, unknown ones empty. Text that a spreadsheet would run as a formula gets an apostrophe before."""
-        with _placed(Path(path)) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)  # so that no other separator splits a text
-            writer.writerow(COLUMNS)
-            for part in blocks(len(self)):
-                rows = self[part]
-                writer.writerows(zip(*(_cells(name, getattr(rows, name)) for name in COLUMNS), strict=True))
+        parts = (self[part] for part in blocks(len(self)))
+        write_csv(Path(path), COLUMNS, ([_cells(part, name) for name in COLUMNS] for part in parts))
 
     def to_parquet(self, path: str | Path) -> None:
         """All columns, in full precision."""
-        with _placed(Path(path)) as partial:
+        with placed(Path(path)) as partial:
             frame = self.to_frame()
             try:
                 frame.to_parquet(partial, engine="pyarrow", index=False)
@@ -308,26 +299,11 @@ def _fate(quality: float, issue: bool, last: int) -> str:
     return f"; kept, last removed in round {last}" if last else "; kept"
 
 
-def _cells(name: str, values: Column) -> list[Any]:
-    """A column as a file shows it: text that is no formula, numbers with as many digits as they have."""
-    if values.dtype == object:
-        return ["" if text is None else f"'{text}" if FORMULA.match(text) else text for text in values]
-    if values.dtype.kind == "f":
-        return ["" if math.isnan(number) else float(f"{number:.7g}") for number in values.tolist()]
-    if name in ("given_label", "predicted_label"):
-        return ["" if number == UNKNOWN else number for number in values.tolist()]
-    return list(values.tolist())
-
-
-@contextmanager
-def _placed(path: Path) -> Iterator[Path]:
-    """A place to write to beside `path`, moved there once all is written, and gone if not."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+def _cells(part: Findings, name: str) -> list[Any]:
+    """A column as a file shows it: a class that is not known is None."""
+    values: list[Any] = getattr(part, name).tolist()
+    label = name in ("given_label", "predicted_label")
+    return [None if value == UNKNOWN else value for value in values] if label else values
 
 
 def _pandas(use: str) -> ModuleType:

@@ -11,13 +11,11 @@ from torch import Tensor
 
 from rockafellian.classes import Rule, Said, weigh
 from rockafellian.estimate import Estimate
-from rockafellian.notes import Notes, as_classes
+from rockafellian.notes import Notes
+from rockafellian.pending import Pending
 from rockafellian.probation import Probation
 from rockafellian.reweight import RRM
 from rockafellian.vectors import Array, read_losses, read_prior, to_tensor
-
-#: So many logits or losses are gathered before they are taken down.
-ENOUGH = 1 << 18
 
 
 class Reweighting(NamedTuple):
@@ -81,8 +79,7 @@ class SampleWeights:
         self._round_sum, self._round_count, self._run_sum, self._run_count = torch.zeros(
             4, n_samples, device=self.device
         ).unbind()
-        self._pending: list[tuple[Tensor, Tensor, Tensor | None, Tensor | None]] = []
-        self._pending_size = 0
+        self._pending = Pending()
         self._probation = Probation(n_samples, seed) if getattr(rule, "auto", False) else None
         self._start = warmup
         if self._probation is not None:
@@ -134,11 +131,8 @@ class SampleWeights:
     ) -> Tensor:
         """Only take note of these losses, for rows that the loop leaves out; returns the index, checked."""
         rows = self._checked_rows(losses, torch.as_tensor(index))
-        if (logits is None) != (labels is None):
-            raise ValueError("need logits and labels together, got only one of them; pass both or neither")
-        self._pending.append((rows, losses.detach(), logits, labels))
-        self._pending_size += losses.numel() if logits is None else logits.numel()
-        if self._pending_size > ENOUGH:
+        self._pending.add(rows, losses, logits, labels)
+        if self._pending.is_full:
             self._take_down()
         return rows
 
@@ -201,28 +195,24 @@ class SampleWeights:
             for epoch, threshold, c_min, removed, gap in state["history"].tolist()
         ]
         self._start = int(state["start"])
-        self._pending, self._pending_size = [], 0
+        self._pending = Pending()
         self._notes = _loaded(state, "notes.", lambda: Notes(len(self)))
         self._probation = _loaded(state, "probation.", lambda: Probation(len(self), seed=0))
         self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
 
     def _take_down(self) -> None:
-        """Bring what `reduce` and `remember` saw into the sums and the notes: for many batches at once, to be fast."""
-        pending, self._pending, self._pending_size = self._pending, [], 0
-        if not pending:
+        """Bring what is pending into the sums and the notes."""
+        if not self._pending:
             return
-        rows = torch.cat([batch[0] for batch in pending])
-        losses = torch.cat([batch[1].to(self._round_sum) for batch in pending])
-        self._round_sum.index_add_(0, rows, losses)
-        self._round_count.index_add_(0, rows, torch.ones_like(losses))
-        told = [(rows.cpu(), logits, labels) for rows, _, logits, labels in pending if logits is not None]
-        if told:
-            rows, logits, labels = (torch.cat(part) for part in zip(*told, strict=True))
-            logits, labels = as_classes(logits, labels)
+        rows, losses, told = self._pending.gathered()
+        self._round_sum.index_add_(0, rows, losses.to(self._round_sum))
+        self._round_count.index_add_(0, rows, torch.ones_like(self._round_count[rows]))
+        if told is not None:
             self._notes = self._notes or Notes(len(self))
-            self._notes.add(rows, logits, labels)
+            self._notes.add(*told)
             if self._probation is not None:
-                self._probation.add(rows, logits)
+                self._probation.add(told.rows, told.logits)
+        self._pending = Pending()
 
     def _known_notes(self) -> Notes:
         notes = self.notes
@@ -271,7 +261,7 @@ class SampleWeights:
         count = int(stands_removed.count_nonzero())
         self.history.append(Reweighting(epoch, made.threshold, float(c_min), count, made.gap))
         self.last_removed[stands_removed] = len(self.history)
-        self.values = current.clone()
+        self.values[:] = current
         self.values[rows] = made.weights * share
         if self._probation is not None:
             self.estimate, self._probation, self._start = estimate, None, epoch
@@ -285,7 +275,8 @@ class SampleWeights:
         notes = self._known_notes() if needed else self.notes
         if notes is None:
             return None
-        return Said(notes.labels[rows].to(self.device), notes.disagrees[rows].to(self.device))
+        at = rows if isinstance(rows, slice) else rows.cpu()
+        return Said(notes.labels[at].to(self.device), notes.disagrees[at].to(self.device))
 
     def _losses_by_row(self, given: Array | None) -> tuple[Tensor, Tensor]:
         """The losses to re-weight by and the rows that have one."""

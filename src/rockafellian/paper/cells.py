@@ -97,13 +97,17 @@ ROUND_FIELDS = ("epoch", "removed", "threshold", "precision", "recall", "seconds
 
 
 def make_weights(recipe: Recipe, cell: Cell, n: int) -> SampleWeights | None:
-    """The rule with the recipe's gamma and mu, or with C' = C plus the cell's excess; None for ERM and AT."""
+    """The rule with the recipe's gamma and mu, or with C' = C plus the cell's excess; None for ERM and AT.
+
+    Paper: no class is protected.
+    """
     if cell["method"] in ("ERM", "AT"):
         return None
     if recipe.gamma is not None:
-        rule = RRM(gamma=recipe.gamma, mu=recipe.mu, spread=recipe.spread, penalty="l1")
+        rule = RRM(gamma=recipe.gamma, mu=recipe.mu, spread=recipe.spread, penalty="l1", class_limit=1)
     else:
-        rule = RRM(contamination=cell["contamination"] + cell.get("excess", 0.0), spread=recipe.spread)
+        share = cell["contamination"] + cell.get("excess", 0.0)
+        rule = RRM(contamination=share, spread=recipe.spread, class_limit=1)
     return SampleWeights(n, rule, every=recipe.every)
 
 

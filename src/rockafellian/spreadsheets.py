@@ -1,0 +1,43 @@
+"""CSV files in which a spreadsheet finds nothing to run, and files that appear when they are complete."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+#: What a spreadsheet would take for a formula, or would drop and then take the rest for one.
+FORMULA = re.compile(r"'*\s*[\t\r\n=+\-@＝＋－＠]")  # noqa: RUF001 - the wide ones count too
+
+
+def write_csv(path: Path, head: Sequence[str], blocks: Iterable[Iterable[Iterable[Any]]]) -> None:
+    """Write blocks of rows, each block as its columns; None and NaN are empty, floats have seven digits."""
+    with placed(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)  # so that no other separator splits a text
+        writer.writerow(head)
+        for columns in blocks:
+            writer.writerows(zip(*(map(_cell, column) for column in columns), strict=True))
+
+
+@contextmanager
+def placed(path: Path) -> Iterator[Path]:
+    """A place to write to beside `path`, moved there once all is written, and gone if not."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if FORMULA.match(value) else value
+    if isinstance(value, float):
+        return "" if math.isnan(value) else float(f"{value:.7g}")
+    return "" if value is None else value
