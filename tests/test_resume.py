@@ -194,3 +194,35 @@ def test_a_checkpoint_cut_short_is_refused_and_left_alone(tmp_path: Path) -> Non
 def test_a_run_that_was_told_to_stop_has_stopped_for_good(tmp_path: Path) -> None:
     for _ in range(2):
         assert len(fit_here(tmp_path, epochs=9, stop=lambda epoch: epoch.epoch >= 4).epochs) == 4
+
+
+LARGER = make_toy(n=500)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_run_that_finds_the_share_itself_is_resumed_in_its_probation_and_after_it(skip: bool, tmp_path: Path) -> None:
+    def run(folder: Path, epochs: int, seed: int = 0) -> rk.SampleWeights:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))
+        weights = rk.SampleWeights(500, rk.RRM(), seed=seed)
+        fit_here(
+            folder,
+            model=model,
+            train=(LARGER.x, LARGER.y),
+            weights=weights,
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
+            epochs=epochs,
+            skip_removed=skip,
+        )
+        return weights
+
+    whole = run(tmp_path / "whole", 10)
+    assert whole.estimate is not None
+    held = []
+    for epochs in range(1, 10):
+        folder = tmp_path / f"cut after {epochs}"
+        held.append(run(folder, epochs).held is not None)
+        run(folder, 10, seed=1)  # the rows held are those of the state
+        assert_same_bits(*(result(path / "checkpoint.safetensors") for path in (tmp_path / "whole", folder)))
+    assert held[0]
+    assert not held[-1]

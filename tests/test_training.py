@@ -363,3 +363,83 @@ def test_bad_input_gets_one_clear_error_and_nothing_is_written(options, message:
     assert not (tmp_path / "run").exists()
     if options.keys() & {"train", "valid"} and not isinstance(options.get("train"), Rowwise):
         assert same(model, network())
+
+
+def drawn_by_epoch(model: nn.Module, weights: rk.SampleWeights, **options) -> tuple[rk.History, list[list[int]], list]:
+    """The rows drawn in each epoch, and the weights that they were drawn by."""
+    drawn: list[list[int]] = [[]]
+    states: list[tuple[bool, Tensor]] = []
+
+    def spying(logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        if model.training and index is not None:
+            drawn[-1] += index.tolist()
+        return cce(logits, labels)
+
+    spying.takes_index = True
+
+    def on_epoch(_: rk.Epoch) -> None:
+        drawn.append([])
+        states.append((weights.held is not None, weights.values.clone()))
+
+    history = fit(model, weights=weights, loss=spying, on_epoch=on_epoch, **options)
+    return history, drawn[:-1], states
+
+
+@pytest.mark.parametrize("options", [{}, {"losses_from": "clean"}, {"attack": FGSM(0.1)}], ids=["", "clean", "fgsm"])
+@pytest.mark.parametrize("skip", [False, True])
+def test_fit_finds_the_share_of_wrong_labels_and_the_wrong_rows(skip: bool, options: dict) -> None:
+    toy = make_toy()
+    weights = rk.SampleWeights(1500, rk.RRM())
+    held = weights.held
+    history, drawn, states = drawn_by_epoch(
+        network(), weights, train=(toy.x, toy.y), wrong=toy.wrong, epochs=10, skip_removed=skip, **options
+    )
+    assert weights.estimate.rate == pytest.approx(0.4, abs=0.06)
+    assert history.rounds[-1].precision > 0.9
+    assert history.rounds[-1].recall > 0.9
+    assert [holding for holding, _ in states] == sorted((holding for holding, _ in states), reverse=True)
+    assert states[1][0]  # at least two epochs: the first is never the last
+    assert not states[-1][0]
+    kept_out = set(held.tolist())
+    for rows, (holding, values) in zip(drawn, states, strict=True):
+        if holding:
+            assert sorted(rows) == sorted(set(range(1500)) - kept_out)
+        else:
+            assert sorted(rows) == ((values > 0) if skip else torch.ones(1500)).nonzero()[:, 0].tolist()
+    assert kept_out & set(drawn[-1])
+
+
+def test_nothing_of_a_held_row_reaches_the_network() -> None:
+    held = rk.SampleWeights(300, rk.RRM()).held
+    x, y = TOY.x.clone(), TOY.y.clone()
+    x[held], y[held] = 100.0, (y[held] + 1) % 3
+    models = []
+    for rows in (TRAIN, (x, y)):
+        model, weights = network(), rk.SampleWeights(300, rk.RRM())
+        fit(model, rows, weights=weights, epochs=2)
+        assert torch.equal(weights.held, held)
+        models.append(model)
+    assert same(*models)
+
+
+def test_training_before_the_share_is_found_is_training_on_the_other_rows() -> None:
+    weights = rk.SampleWeights(300, rk.RRM())
+    others = torch.ones(300, dtype=torch.bool)
+    others[weights.held] = False
+    ours, theirs = network(), network()
+    for model, rows, options in (
+        (ours, TRAIN, {"weights": weights}),
+        (theirs, (TOY.x[others], TOY.y[others]), {}),
+    ):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        fit(model, rows, optimizer=optimizer, epochs=1, batch_size=300, **options)
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_of_right_labels_fit_removes_next_to_none() -> None:
+    weights = rk.SampleWeights(1500, rk.RRM())
+    toy = make_toy()
+    fit(network(), (toy.x, torch.arange(1500) % 3), weights=weights, epochs=10)
+    assert weights.held is None
+    assert int(weights.removed.sum()) <= 0.02 * 1500

@@ -77,6 +77,7 @@ def render(records: list[dict[str, Any]], grown: dict[str, Any] | None = None) -
         ["Processor seconds of plain training on one thread, and the time of the others in units of them:"],
         tables.costs(found),
         *_memory(grown),
+        *_weak(found),
         *_rare(found),
         ["## Where rivals are ahead"],
         [f"Cells where a rival is more than a point ahead of `{chosen}`, and by how many points:"],
@@ -145,6 +146,19 @@ def _memory(grown: dict[str, Any] | None) -> list[list[str]]:
     about = grown["about"]
     said = f"MB by which a process grew beyond the data ({' '.join(map(str, about['cell'][:2]))}, one run):"
     return [[said], memory.lines(grown)]
+
+
+def _weak(found: Summary) -> list[list[str]]:
+    if not any(data == "pixels" for data, _ in found.runs):
+        return []
+    return [
+        ["## Where the network is weak"],
+        [
+            f"{DATA['pixels'].load.__doc__} Its own mistakes look like wrong labels. Neither these cells nor those of "
+            "the rare class count above, as not every method ran in them."
+        ],
+        tables.weak(found),
+    ]
 
 
 def _rare(found: Summary) -> list[list[str]]:

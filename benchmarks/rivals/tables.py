@@ -78,6 +78,23 @@ def costs(found: Summary) -> list[str]:
     return table(["data", *METHODS], rows)
 
 
+def weak(found: Summary) -> list[str]:
+    """What happens where the network itself is weak."""
+    rows = [
+        [
+            key[1],
+            f"{100 * found.true_rate(key):.1f}",
+            method,
+            *(_spread(found.values(key, method, name)) for name in ("accuracy", "rate", "flagged")),
+        ]
+        for key in found.runs
+        if key[0] == "pixels"
+        for method in DATA["pixels"].methods or ()
+        if found.values(key, method, "accuracy")
+    ]
+    return table(["labels", "wrong", "method", "accuracy", "guessed share", "flagged"], rows)
+
+
 def rare(found: Summary) -> list[str]:
     """What becomes of a rare class, 1: by given class, what is flagged, of what is right, and what is wrong."""
     keys = [key for key in found.runs if key[0] == "rare"]

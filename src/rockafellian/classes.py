@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from rockafellian.reweight import RRM, optimality_gap
+from rockafellian.selection import fewest, kth_largest, most
+from rockafellian.vectors import read_losses
 
 Rule: TypeAlias = Callable[..., Tensor]
 
@@ -36,7 +38,7 @@ def weigh(rule: Rule, losses: Tensor, before: Tensor, prior: Tensor | None = Non
     if isinstance(rule, RRM) and said is not None:
         split = _split(rule, losses, said)
     if len(split) == 1:
-        return _weigh_part(rule, losses, before, prior)
+        return _weigh_part(split[0][0], losses, before, prior)
     nominal = torch.ones_like(losses) if prior is None else prior
     weights, removed = torch.empty_like(losses), torch.empty_like(losses, dtype=torch.bool)
     thresholds, gap = [], 0.0
@@ -82,28 +84,34 @@ def _split(rule: RRM, losses: Tensor, said: Said) -> list[tuple[Rule, Tensor]]:
     crowded = (removed_of > rule.class_limit * rows_of[: len(removed_of)]).nonzero()[:, 0] - 1  # UNKNOWN is -1
     if len(crowded) == 0:
         return [(rule, torch.arange(len(losses), device=losses.device))]
-    split: list[tuple[Rule, Tensor]] = [
-        (rule.told(rule.class_limit), (said.labels == label).nonzero()[:, 0]) for label in crowded
-    ]
+    groups = [(said.labels == label).nonzero()[:, 0] for label in crowded]
+    split: list[tuple[Rule, Tensor]] = [(_at_limit(rule, losses[rows]), rows) for rows in groups]
     rest = ~torch.isin(said.labels, crowded)
     if rest.any():  # where it goes on to remove the rows that it would have removed
-        same = rule if rule.gamma is not None else rule.told(_share(removed[rest]))
-        split.append((same, rest.nonzero()[:, 0]))
+        split.append((rule.told(_share(removed[rest])), rest.nonzero()[:, 0]))
     return split
 
 
 def _for_class(rule: RRM, disagrees: Tensor, rows: Tensor) -> RRM:
-    """The rule for one class: a share in proportion to how often the network disagrees there."""
+    """The rule for one class: a share in proportion to how often the network disagrees there, in whole rows."""
     if rule.gamma is not None:
         return rule
     assert isinstance(rule.contamination, float)
-    overall = _share(disagrees)
-    return rule.told(min(rule.contamination * _share(disagrees[rows]) / overall, rule.class_limit) if overall else 0.0)
+    n, overall = len(rows), _share(disagrees)
+    share = rule.contamination * _share(disagrees[rows]) / overall if overall else 0.0
+    return rule.told(min(fewest(share, n), n - 1) / n)
 
 
 def _limited(rule: RRM, losses: Tensor) -> RRM:
-    too_many = _share(losses > rule.threshold(losses)) > rule.class_limit
-    return rule.told(rule.class_limit) if too_many else rule
+    """The rule, or one that removes no more than `class_limit` of these rows."""
+    return _at_limit(rule, losses) if _share(losses > rule.threshold(losses)) > rule.class_limit else rule
+
+
+def _at_limit(rule: RRM, losses: Tensor) -> RRM:
+    """A rule that removes as many of these rows as `class_limit` allows; rows that tie there all stay."""
+    values, _ = read_losses(losses)
+    edge, _ = kth_largest(values, most(rule.class_limit, len(values)) + 1)
+    return rule.told(int((values > edge).sum()) / len(values))
 
 
 def _share(mask: Tensor) -> float:

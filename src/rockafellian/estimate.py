@@ -75,7 +75,8 @@ def estimate_contamination(probabilities: Array, labels: Array) -> Estimate:
     low, high = float(RATES[inside[0]]), float(RATES[inside[-1]])
     if profile[best] - profile[0] < BELIEVED:
         return Estimate(0.0, 0.0, high)
-    return Estimate(_peak(profile, best), low, high)
+    rate = _peak(profile, best)
+    return Estimate(rate, min(low, rate), max(high, rate))
 
 
 def _count(p: Floats, given: NDArray[np.intp]) -> _Seen:
@@ -140,7 +141,7 @@ def _peak(profile: Floats, best: int) -> float:
     if 0 < best < len(profile) - 1:
         before, at, after = profile[best - 1 : best + 2]
         bend = before - 2 * at + after
-        if bend < 0:
+        if -np.inf < bend < 0:
             return float(RATES[best] + (RATES[1] - RATES[0]) * 0.5 * (before - after) / bend)
     return float(RATES[best])
 

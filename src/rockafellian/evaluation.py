@@ -70,10 +70,14 @@ def look(
 
 
 class Task(NamedTuple):
-    """What the network's outputs are: so many classes, if they are, and what makes a row right, if anything does."""
+    """What the network's outputs are: so many classes, if they are, and what makes a row right, if anything does.
+
+    `one_label` says that outputs are the logits of one label a row: of classes, or a lone one of two.
+    """
 
     n_classes: int | None
     score: Score | None
+    one_label: bool
 
     def check(self, labels: Tensor) -> None:
         """An error unless these labels are numbers of classes."""
@@ -107,10 +111,10 @@ def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
 def _task(outputs: Tensor, labels: Tensor) -> Task:
     if outputs.ndim == 2 and outputs.shape[1] > 1 and labels.ndim == 1:
         whole = not labels.is_floating_point()
-        return Task(outputs.shape[1] if whole else None, _same_class if whole else None)
+        return Task(outputs.shape[1] if whole else None, _same_class if whole else None, whole)
     as_many = outputs[0].numel() == labels[0].numel()
     binary = as_many and bool(((labels == 0) | (labels == 1)).all())
-    return Task(None, _same_side if binary else None)
+    return Task(None, _same_side if binary else None, binary and outputs[0].numel() == 1)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -121,7 +121,7 @@ class Run:
                     x = self.attack(self.model, row_loss, x, y)
             outputs = self.model(x)
             losses = row_loss(outputs, y)
-            said = (outputs, y) if self.task.n_classes is not None else ()
+            said = (outputs, y) if self.task.one_label else ()
             mean = losses.mean() if self.weights is None else self.weights.reduce(losses, index, *said)
             if share < 1:
                 mean = share * mean
@@ -142,7 +142,7 @@ class Run:
     def _reweight(self, weights: SampleWeights) -> None:
         start = time.perf_counter()
         left_out = self._left_out()
-        if len(left_out) and (weights.held is not None or (weights.due and self.losses_from == "training")):
+        if len(left_out) and (weights.held is not None or weights.due):
             self._look_at(left_out, weights)
         losses = self._fresh_losses() if weights.due and self.losses_from != "training" else None
         ready = time.perf_counter()
@@ -175,7 +175,7 @@ class Run:
     def _look_at(self, rows: Tensor, weights: SampleWeights) -> None:
         """Tell the weights about rows that were not drawn: their losses and what the network says."""
         for index, losses, outputs, y in look(self.model, self.rows, rows, self.loss, self.attack):
-            weights.remember(losses, index, *((outputs, y) if self.task.n_classes is not None else ()))
+            weights.remember(losses, index, *((outputs, y) if self.task.one_label else ()))
 
     def _fresh_losses(self) -> Tensor:
         attack = self.attack if self.losses_from == "attacked" else None

@@ -34,7 +34,7 @@ class Probation:
         self.rows = torch.randperm(n_samples, generator=random)[:size].sort().values
         self._sums = torch.zeros(size, 0)
         self._counts = torch.zeros(size)
-        self._best = torch.tensor(-1.0)
+        self._best = torch.tensor(-1.0, dtype=torch.float64)
 
     def add(self, rows: Tensor, logits: Tensor) -> None:
         """Take down what the network says of those of these rows that are held out; logits (batch, classes)."""
@@ -51,11 +51,16 @@ class Probation:
 
     def go_on(self, notes: Notes) -> None:
         """Another epoch; this one was the best so far."""
-        self._best = torch.tensor(self._agreement(notes))
+        self._best = torch.tensor(self._agreement(notes), dtype=torch.float64)
 
     def estimate(self, notes: Notes) -> Estimate:
         """The share of wrong labels among all rows, from what was said of the held ones."""
         seen = self._counts > 0
+        if not seen.any():
+            raise ValueError(
+                "need to see the rows that are held out, to find the share of wrong labels; "
+                "show every row in each epoch, or use RRM(contamination=0.2)"
+            )
         said = self._sums[seen] / self._counts[seen, None]
         return estimate_contamination(said, notes.labels[self.rows[seen]])
 
@@ -66,7 +71,7 @@ class Probation:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a `state_dict`."""
         for name in self._TENSORS:
-            setattr(self, name, state[name.removeprefix("_")].clone())
+            setattr(self, name, state[name.removeprefix("_")].to(getattr(self, name).dtype, copy=True))
 
     def _agreement(self, notes: Notes) -> float:
         held = self.rows[notes.seen[self.rows]]
