@@ -205,10 +205,10 @@ def test_rules_and_rates_are_those_of_the_recipe() -> None:
     weights = make_weights(recipe, {"method": "RRM", "contamination": 0.3}, 10)
     assert weights is not None
     assert weights.every == 3
-    assert weights.rule == rk.RRM(gamma=0.4, mu=0.25, spread="argmin", penalty="l1")
+    assert weights.rule == rk.RRM(gamma=0.4, mu=0.25, spread="argmin", penalty="l1", class_limit=1)
     told = make_weights(replace(recipe, gamma=None), {"method": "RRM", "contamination": 0.3, "excess": 0.1}, 10)
     assert told is not None
-    assert told.rule == rk.RRM(contamination=0.4, spread="argmin")
+    assert told.rule == rk.RRM(contamination=0.4, spread="argmin", class_limit=1)
     assert make_weights(recipe, {"method": "AT", "contamination": 0.3}, 10) is None
     model = torch.nn.Linear(2, 2)
     model.bias.requires_grad_(False)
