@@ -103,11 +103,10 @@ class Run:
         for module in (self.model, self.loss):
             if isinstance(module, nn.Module):
                 module.train()
+        taken = torch.ones(len(self.rows), dtype=torch.bool)
+        taken[self._left_out()] = False
         order = torch.randperm(len(self.rows))
-        if len(left_out := self._left_out()):
-            drawn_at_all = torch.ones(len(self.rows), dtype=torch.bool)
-            drawn_at_all[left_out] = False
-            order = order[drawn_at_all[order]]
+        order = order[taken[order]]
         # The mean over the rows drawn, scaled to be one over all rows: the learning rate carries over.
         share = len(order) / len(self.rows)
         total = hits = torch.zeros((), device=self.rows.device)
@@ -166,11 +165,11 @@ class Run:
 
     def _left_out(self) -> Tensor:
         """The numbers of the rows that are not drawn: those held out and, with skip_removed, those of weight 0."""
-        if self.weights is None:
-            return torch.empty(0, dtype=torch.int64)
-        if self.skip_removed:
+        if self.weights is not None and self.skip_removed:
             return (self.weights.values == 0).nonzero()[:, 0].cpu()
-        return torch.empty(0, dtype=torch.int64) if self.weights.held is None else self.weights.held
+        if self.weights is not None and self.weights.held is not None:
+            return self.weights.held
+        return torch.empty(0, dtype=torch.int64)
 
     def _look_at(self, rows: Tensor, weights: SampleWeights) -> None:
         """Tell the weights about rows that were not drawn: their losses and what the network says."""
