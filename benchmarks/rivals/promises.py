@@ -129,7 +129,7 @@ def cost(found: Summary) -> list[Promise]:
         Promise(
             f"cost: mean processor time of `{chosen}` over `ce`'s",
             "at most 1.15",
-            f"{mean[chosen]:.2f}",
+            f"{mean[chosen]:.3f}",
             beside,
             mean[chosen] <= 1.15,
         )

@@ -16,10 +16,11 @@ Record = dict[str, Any]
 
 
 class Summary:
-    """The records by cell, in the order of the data sets and noises."""
+    """The records by cell, in the order of the data sets and noises; `ours` is judged in place of the best loss."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record], ours: str | None = None) -> None:
         found = list(records)
+        self.ours = ours
         self.runs: dict[Key, list[Record]] = {}
         for data, setting in DATA.items():
             for noise in setting.noises:
@@ -74,8 +75,8 @@ class Summary:
 
     @cached_property
     def chosen(self) -> str:
-        """Of RRM that is told nothing, the loss that is best on average."""
-        return max(AUTO, key=lambda method: statistics.mean(self.means(self.cells, method, "accuracy")))
+        """Of RRM that is told nothing, the loss that is best on average, unless another is to be judged."""
+        return self.ours or max(AUTO, key=lambda method: statistics.mean(self.means(self.cells, method, "accuracy")))
 
     def best(self, key: Key, measure: str, methods: Iterable[str] = RIVALS) -> tuple[str, float]:
         """The method with the largest mean in this cell, and that mean: of the rivals, unless others are named."""
