@@ -42,7 +42,7 @@ def render(records: list[dict[str, Any]], grown: dict[str, Any] | None = None) -
         [
             "Per cent or points, but for the cost. "
             f"`{chosen}` is RRM, told nothing, on the loss that is best on average: chosen by these very cells. "
-            "The constants of the estimate were chosen by trials on these data sets and noises, with other networks and "
+            "The constants of the estimate were chosen by trials on these data sets and noises, other networks and "
             "some of these seeds: its figures are not those of fresh data. `ce` and the methods that guess were run "
             "after the others, so the cost of those compares two moments of the machine."
         ],
