@@ -66,6 +66,7 @@ def estimate_contamination(probabilities: Array, labels: Array) -> Estimate:
 
     0 if what disagrees is no more than honest mistakes could be: "nothing to remove". The network should have learned
     what generalises and not yet the wrong labels, as at the best epoch of a validation; `SampleWeights` sees to that.
+    A network that is often mistaken even where it is sure cannot be told from wrong labels, and gives too high a share.
     """
     p, given = _read(probabilities, labels)
     n_classes = p.shape[1]
