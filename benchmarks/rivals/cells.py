@@ -15,6 +15,7 @@ from rivals.data import DATA, SEEDS
 from rivals.measures import measure
 from rivals.problem import MOMENTUM, Problem
 from rockafellian.machine import machine
+from rockafellian.placing import placed
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "rivals"
 COMMAND = "make rivals"
@@ -103,8 +104,6 @@ def load(results: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file in one step: a kill leaves the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(path)
+    with placed(path) as partial:
+        partial.write_text(text)

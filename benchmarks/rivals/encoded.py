@@ -13,7 +13,7 @@ from rockafellian.paper.features import cached
 
 REVIEWS, TOKENS = 10_000, 128
 TRAIN_IMAGES, TEST_IMAGES, PIXELS = 10_000, 5_000, 112
-#: How EfficientNet-Lite was trained: bytes to about -1 to 1. ImageNet's mean and deviation cost five points here.
+#: How EfficientNet-Lite was trained: bytes to about -1 to 1, not by ImageNet's mean and deviation.
 MIDDLE, REACH = 127.0, 128.0
 
 

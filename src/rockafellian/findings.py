@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian.notes import UNKNOWN, Notes
-from rockafellian.spreadsheets import placed, write_csv
+from rockafellian.placing import placed
+from rockafellian.spreadsheets import write_csv
 from rockafellian.vectors import Array, blocks
 from rockafellian.weights import SampleWeights
 

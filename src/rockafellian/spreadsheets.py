@@ -1,15 +1,15 @@
-"""CSV files in which a spreadsheet finds nothing to run, and files that appear when they are complete."""
+"""CSV files in which a spreadsheet finds nothing to run."""
 
 from __future__ import annotations
 
 import csv
 import math
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from rockafellian.placing import placed
 
 #: What a spreadsheet would take for a formula, or would drop and then take the rest for one.
 FORMULA = re.compile(r"'*\s*[\t\r\n=+\-@＝＋－＠]")  # noqa: RUF001 - the wide ones count too
@@ -22,17 +22,6 @@ def write_csv(path: Path, head: Sequence[str], blocks: Iterable[Iterable[Iterabl
         writer.writerow(head)
         for columns in blocks:
             writer.writerows(zip(*(map(_cell, column) for column in columns), strict=True))
-
-
-@contextmanager
-def placed(path: Path) -> Iterator[Path]:
-    """A place to write to beside `path`, moved there once all is written, and gone if not."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _cell(value: Any) -> Any:

@@ -80,7 +80,7 @@ class SampleWeights:
             4, n_samples, device=self.device
         ).unbind()
         self._pending = Pending()
-        self._probation = Probation(n_samples, seed) if getattr(rule, "auto", False) else None
+        self._probation = Probation(n_samples, seed) if isinstance(rule, RRM) and rule.auto else None
         self._start = warmup
         if self._probation is not None:
             self.values[self._probation.rows] = 0
@@ -253,7 +253,9 @@ class SampleWeights:
         share = torch.ones(()) if isinstance(rows, slice) else current[rows].mean()
         before = current[rows] / share if share > 0 else torch.ones_like(losses)
         said = self._said(rows)
-        rule = self.rule if estimate is None else self.rule.told(_believed(estimate, said))  # type: ignore[attr-defined]
+        rule = self.rule
+        if estimate is not None and isinstance(rule, RRM):
+            rule = rule.told(_believed(estimate, said))
         made = weigh(rule, losses, before, None if self._prior is None else self._prior[rows], said)
 
         stands_removed = self.removed

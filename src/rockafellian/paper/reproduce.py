@@ -21,6 +21,7 @@ from typing import Any, cast, get_args
 import torch
 
 from rockafellian.paper.tables import TABLES, TRIAL, Cell, Scale, Table
+from rockafellian.placing import placed
 
 EVERY = {0: TRIAL, **TABLES}
 RESULTS, WORK = Path("results"), Path("runs") / "reproduce"
@@ -158,9 +159,8 @@ def run(job: Job, results: Path, work: Path, folder: Path | None = None) -> dict
             else:
                 record = train_cell(job.table, job.scale, job.cell, job.seed, work=state, folder=folder)
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(record, indent=1) + "\n")
-            partial.replace(path)
+            with placed(path) as partial:
+                partial.write_text(json.dumps(record, indent=1) + "\n")
         shutil.rmtree(state, ignore_errors=True)
     found: dict[str, Any] = json.loads(path.read_text())
     return found
