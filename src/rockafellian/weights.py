@@ -38,6 +38,7 @@ class SampleWeights:
     `RRM()`, told no share of wrong labels, finds one: a fifth of the rows, drawn by `seed`, has no weight until the
     network agrees with no more of their labels than an epoch before; then comes the `estimate` and the first
     re-weighting. Each one removes as many rows as the network disagrees with, within the interval of the estimate.
+    Where an `estimate` was made in another way, none is held out.
 
     Memory: 24 bytes a row, and 20 for `notes` where `reduce` is told what the network says.
     """
@@ -54,12 +55,16 @@ class SampleWeights:
         prior: Array | None = None,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        estimate: Estimate | None = None,
     ) -> None:
         for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"need {name} to be a whole number >= {least}, got {value!r}")
         if not callable(rule):
             raise ValueError(f"need a rule (losses, weights) -> weights, such as RRM(contamination=0.2); got {rule!r}")
+        auto = isinstance(rule, RRM) and rule.auto
+        if estimate is not None and not auto:
+            raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
         self.rule = rule
         self.every = every
         self.warmup = warmup
@@ -68,7 +73,7 @@ class SampleWeights:
         self.history: list[Reweighting] = []
         self._notes: Notes | None = None
         #: The share of wrong labels, once `RRM()` has found it.
-        self.estimate: Estimate | None = None
+        self.estimate = estimate
         self.values = torch.ones(n_samples, device=self.device)
         self._prior = None
         if prior is not None:
@@ -80,7 +85,7 @@ class SampleWeights:
             4, n_samples, device=self.device
         ).unbind()
         self._pending = Pending()
-        self._probation = Probation(n_samples, seed) if isinstance(rule, RRM) and rule.auto else None
+        self._probation = Probation(n_samples, seed) if auto and estimate is None else None
         self._start = warmup
         if self._probation is not None:
             self.values[self._probation.rows] = 0
@@ -254,7 +259,7 @@ class SampleWeights:
         before = current[rows] / share if share > 0 else torch.ones_like(losses)
         said = self._said(rows)
         rule = self.rule
-        if estimate is not None and isinstance(rule, RRM):
+        if estimate is not None and isinstance(rule, RRM) and rule.auto:
             rule = rule.told(_believed(estimate, said))
         made = weigh(rule, losses, before, None if self._prior is None else self._prior[rows], said)
 
@@ -273,7 +278,8 @@ class SampleWeights:
 
     def _said(self, rows: slice | Tensor) -> Said | None:
         """Labels of these rows and whether the network disagrees; None where the loop does not tell and need not."""
-        needed = isinstance(self.rule, RRM) and (self.rule.auto or self.rule.per_class)
+        rule = self.rule
+        needed = isinstance(rule, RRM) and (rule.per_class or (rule.auto and self.estimate is None))
         notes = self._known_notes() if needed else self.notes
         if notes is None:
             return None
