@@ -1,4 +1,3 @@
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +13,7 @@ from rockafellian.paper.networks import parameters
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("peft")
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS += ["a", "film", "that", "nobody", "should", "ever", "see", "again", "was", "good", "bad", "."]
-TEXTS = ["a good film .", "bad", "a film that nobody should see .", "", "see a bad bad film again .", "good ."]
-SMALL = {"vocab_size": len(WORDS), "max_position_embeddings": 16}
-
-
-def bert() -> object:
-    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    return transformers.BertConfig(**SMALL, **sizes)
+from encoder import SMALL, WORDS, bert, save_encoder, stir  # noqa: E402 - needs transformers
 
 
 def distilbert() -> object:
@@ -33,49 +23,9 @@ def distilbert() -> object:
 FAMILIES = pytest.mark.parametrize("config", [bert, distilbert])
 
 
-def stir(model: nn.Module) -> None:
-    """Random weights so large that texts differ by more than rounding."""
-    for parameter in model.parameters():
-        if parameter.ndim > 1:
-            nn.init.normal_(parameter, std=0.5)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small encoder with random weights, and its words."""
-    folder = tmp_path_factory.mktemp("encoder")
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = transformers.AutoModel.from_config(bert())
-        stir(model)
-    model.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
-    return folder
-
-
-def test_an_embedding_is_the_mean_over_the_tokens_at_length_one(folder: Path) -> None:
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    found = encoders.embed(folder, TEXTS, length=6, batch=4)
-    for row, text in zip(found, TEXTS, strict=True):
-        ids = [WORDS.index(word) for word in ["[CLS]", *text.split()[:4], "[SEP]"]]
-        with torch.no_grad():
-            mean = model(input_ids=torch.tensor([ids])).last_hidden_state[0].mean(0)
-        torch.testing.assert_close(row, mean / mean.norm(), rtol=0, atol=1e-5)
-    assert (found @ found.T < 0.999).sum() == 30  # no two alike, or rows could be exchanged unseen
-
-
-def test_embeddings_do_not_depend_on_order_and_batch(folder: Path) -> None:
-    found = encoders.embed(folder, TEXTS)
-    torch.testing.assert_close(encoders.embed(folder, TEXTS[::-1], batch=1).flip(0), found, rtol=0, atol=1e-5)
-    torch.testing.assert_close(encoders.embed(folder, TEXTS, batch=4), found, rtol=0, atol=1e-5)
-
-
-def test_embedding_leaves_no_gradients_and_tells_how_far_it_is(folder: Path) -> None:
-    told: list[tuple[int, int]] = []
-    found = encoders.embed(folder, TEXTS, batch=4, progress=lambda done, total: told.append((done, total)))
-    assert not found.requires_grad
-    assert told == [(4, 6), (6, 6)]
+    return save_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 def test_token_ids_are_cut_off_or_padded(folder: Path) -> None:
@@ -88,15 +38,12 @@ def test_token_ids_are_cut_off_or_padded(folder: Path) -> None:
 @pytest.mark.parametrize("texts", ["one text", []])
 def test_texts_that_are_no_list_of_texts_are_refused(folder: Path, texts: object) -> None:
     with pytest.raises(ValueError, match="need one text or more in a list, got"):
-        encoders.embed(folder, texts)
-    with pytest.raises(ValueError, match="need one text or more in a list, got"):
         encoders.token_ids(folder, texts, 4)
 
 
-@pytest.mark.parametrize("call", [lambda path: encoders.embed(path, ["a"]), encoders.lora])
-def test_a_folder_without_a_model_is_named(tmp_path: Path, call: Callable[[Path], object]) -> None:
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"got {tmp_path}; there is no {tmp_path / 'config.json'}"):
-        call(tmp_path)
+        encoders.lora(tmp_path)
 
 
 @pytest.mark.parametrize(("package", "purpose"), [("transformers", "texts"), ("peft", "LoRA")])
