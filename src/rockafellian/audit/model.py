@@ -1,0 +1,91 @@
+"""A trained classifier of a user's rows in a folder: tensors as safetensors, all else as JSON; nothing is executed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rockafellian.audit.kinds import FEATURES, KINDS, Features, Kind
+from rockafellian.audit.networks import build
+from rockafellian.audit.reading import Source
+from rockafellian.checkpoints import load, save
+from rockafellian.modes import evaluating
+from rockafellian.placing import placed
+
+#: What a model folder holds; a later format gets another number.
+FORMAT = 1
+TENSORS, DESCRIPTION = "model.safetensors", "model.json"
+BATCH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Rows in, probabilities of the classes out."""
+
+    kind: Kind
+    features: Features
+    description: dict[str, Any]  # of the network
+    network: nn.Module
+    classes: list[str]
+    several: bool  # labels a row
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """The logits of these inputs, in evaluation mode."""
+        device = next(self.network.parameters()).device
+        with evaluating(self.network), torch.no_grad():
+            parts = (inputs[start : start + BATCH] for start in range(0, len(inputs), BATCH))
+            return torch.cat([self.network(part.to(device)).cpu() for part in parts])
+
+    def probabilities(self, source: Source) -> NDArray[np.float32]:
+        """By row and class; they add up to 1 unless rows have several labels."""
+        logits = self.outputs(self.features(self.kind.content(source)))
+        found: NDArray[np.float32] = (logits.sigmoid() if self.several else logits.softmax(1)).numpy()
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write both files; the one with the tensors comes last."""
+        folder.mkdir(parents=True, exist_ok=True)
+        described = {
+            "format": FORMAT,
+            "kind": self.kind.name,
+            "rows": asdict(self.kind),  # type: ignore[call-overload]
+            "features": type(self.features).__name__,
+            "inputs": self.features.describe(),
+            "network": self.description,
+            "classes": self.classes,
+            "several_labels": self.several,
+        }
+        with placed(folder / DESCRIPTION) as partial:
+            partial.write_text(json.dumps(described, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        save(folder / TENSORS, {"features": self.features.state, "network": self.network.state_dict()})
+
+    @classmethod
+    def load(cls, folder: Path) -> Model:
+        """The model that `save` wrote."""
+        try:
+            described = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+            state = load(folder / TENSORS)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"need a trained model, but {folder} has no {Path(error.filename).name}") from error
+        if described.get("format") != FORMAT:
+            raise ValueError(
+                f"need a model of format {FORMAT}, got {described.get('format')} in {folder}; train it anew"
+            )
+        network = build(described["network"])
+        network.load_state_dict(state["network"])
+        rows = {name: tuple(value) if isinstance(value, list) else value for name, value in described["rows"].items()}
+        return cls(
+            kind=KINDS[described["kind"]](**rows),
+            features=FEATURES[described["features"]].from_state(state["features"]),
+            description=described["network"],
+            network=network.eval(),
+            classes=described["classes"],
+            several=described["several_labels"],
+        )
