@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from rockafellian import attacks, contamination, losses
 from rockafellian.attacks import ATTACKS
+from rockafellian.audit.entry import Audited, audit
 from rockafellian.data import Indexed
 from rockafellian.estimate import Estimate, estimate_contamination
 from rockafellian.evaluation import Evaluation, evaluate
@@ -33,6 +34,7 @@ __all__ = [
     "ATTACKS",
     "LOSSES",
     "RRM",
+    "Audited",
     "Best",
     "Epoch",
     "Estimate",
@@ -47,6 +49,7 @@ __all__ = [
     "SampleWeights",
     "WassersteinValue",
     "attacks",
+    "audit",
     "contamination",
     "estimate_contamination",
     "evaluate",

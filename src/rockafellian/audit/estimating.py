@@ -1,0 +1,80 @@
+"""How many labels are wrong in few rows, or in rows with several labels: by what networks say of rows they did not see.
+
+`RRM()` holds out a fifth of the rows for that, which of a few hundred is too little to tell. Here each fifth is held
+out in turn and a network is trained on the rest for as long as it comes to agree with more of the held labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rockafellian.audit.fitting import choose_loss, new_model, train
+from rockafellian.audit.model import Model
+from rockafellian.audit.problem import Problem
+from rockafellian.estimate import Estimate, estimate_contamination
+from rockafellian.history import Epoch
+
+#: Up to so many rows, networks are trained within seconds and all fifths are asked; of more rows a part of one.
+FEW, MOST_HELD = 2_000, 10_000
+FOLDS = 5
+#: Training goes on for so many epochs, and after the best one for so many.
+LEAST, PATIENCE = 5, 3
+
+
+def estimate_share(problem: Problem) -> Estimate:
+    """The share of rows with a wrong label, and an interval."""
+    said, targets = _said_of_unseen(problem)
+    if not problem.labels.several:
+        return estimate_contamination(said, targets)
+    by_label = [(np.column_stack([1 - column, column]), targets[:, k].long()) for k, column in enumerate(said.T)]
+    found = [estimate_contamination(*each) for each in by_label]
+    right = np.prod([[1 - bound for bound in each] for each in found], axis=0)  # a row is, if all its labels are
+    return Estimate(*(1 - right).tolist())
+
+
+@dataclass
+class _Listener:
+    """The mean of what the network says of held rows, epoch by epoch, and when to stop."""
+
+    model: Model
+    inputs: Tensor
+    total: Tensor | float = 0.0
+    best: tuple[float, int] = field(default=(-1.0, 0))
+    epochs: int = 0
+
+    def hear(self, epoch: Epoch) -> None:
+        logits = self.model.outputs(self.inputs)
+        self.total = self.total + (logits.sigmoid() if self.model.several else logits.softmax(1))
+        self.epochs = epoch.epoch
+
+    def has_heard_enough(self, epoch: Epoch) -> bool:
+        agreement = epoch.valid_accuracy or 0.0
+        if agreement > self.best[0]:
+            self.best = agreement, epoch.epoch
+        return epoch.epoch >= max(LEAST, self.best[1] + PATIENCE)
+
+
+def _said_of_unseen(problem: Problem) -> tuple[NDArray[np.float32], Tensor]:
+    """Probabilities of the classes for rows that the network was not trained on, and the labels of these rows."""
+    n = len(problem.rows)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(problem.settings.seed))
+    folds = order.chunk(FOLDS) if n <= FEW else [order[: min(n // FOLDS, MOST_HELD)]]
+    said = [_said_of(held, problem) for held in folds]
+    return torch.cat(said).numpy(), problem.targets[torch.cat(list(folds))]
+
+
+def _said_of(held: Tensor, problem: Problem) -> Tensor:
+    seen = torch.ones(len(problem.rows), dtype=torch.bool)
+    seen[held] = False
+    x, y = problem.inputs, problem.targets
+    rest = replace(problem, rows=problem.rows[seen.numpy()], inputs=x[seen], targets=y[seen], valid=(x[held], y[held]))
+    model = new_model(problem)
+    listener = _Listener(model, x[held])
+    watch = {"on_epoch": listener.hear, "stop": listener.has_heard_enough, "progress": "quiet"}
+    train(rest, model, choose_loss(rest), None, **watch)
+    return torch.as_tensor(listener.total) / listener.epochs

@@ -1,0 +1,37 @@
+"""A trained model on new rows: the data as they are, with what the network says beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from rockafellian.audit.model import Model
+from rockafellian.audit.reading import read
+from rockafellian.audit.run import open_run
+from rockafellian.audit.writing import check_free, write_table
+
+
+def predict(folder: Path, data: Path, out: Path, *, force: bool = False) -> int:
+    """Write the rows with their predicted label, its probability, and that of every class; how many rows they are."""
+    check_free(out, force)
+    described = open_run(folder)
+    model, source = Model.load(folder / "model"), read(data, labelled=False)
+    said = model.probabilities(source)
+    names = np.array(model.classes, dtype=object)
+    if model.several:
+        joint = described["settings"]["separator"] or " | "
+        label = [joint.join(names[row > 0.5]) for row in said]
+        sure = np.maximum(said, 1 - said).prod(1)
+    else:
+        label, sure = names[said.argmax(1)].tolist(), said.max(1)
+    added = {"predicted_label": pa.array(label), "predicted_probability": pa.array(sure)}
+    added |= {f"probability_{name}": pa.array(said[:, i]) for i, name in enumerate(model.classes)}
+    table = source.table
+    for name, column in added.items():
+        if name in table.column_names:
+            raise ValueError(f"need data without a column {name!r}, as that is what is added; rename it")
+        table = table.append_column(name, column)
+    write_table(out, table, source.delimiter)
+    return len(source)
