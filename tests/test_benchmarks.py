@@ -1,10 +1,17 @@
 import json
 from itertools import product
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
+import torch
 
 import adversarial
 import digits
+import own_data
 import reweight as benchmark
 
 
@@ -63,3 +70,84 @@ def test_the_page_on_digits_is_written_from_the_record() -> None:
     assert digits.PAGE.read_text() == digits.render(record)
     assert all(len(summary["seeds"]) == digits.SEEDS for summary in record.values())
     assert all(row["rrm"] - row["plain"] >= 0.2 for row in record["standardised"]["seeds"])
+
+
+def test_the_page_on_own_data_is_written_from_the_records() -> None:
+    record, large = (json.loads(path.read_text()) for path in (own_data.RESULTS, own_data.MEMORY))
+    assert own_data.PAGE.read_text() == own_data.render(record, large)
+    assert list(record) == list(own_data.CASES)
+    assert all([run["seed"] for run in found["flipped"]] == list(own_data.SEEDS) for found in record.values())
+    assert large["settings"]["rows"] == own_data.ROWS
+
+
+def few_rows(seed: int) -> own_data.Data:
+    """60 rows of a table."""
+    whole = own_data.cancer(seed)
+
+    def write(folder: Path, given: list[str]) -> Path:
+        path = whole.write(folder, given + ["benign"] * (len(whole.truth) - len(given)))
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:61]))
+        return path
+
+    return own_data.Data(whole.truth[:60], whole.classes, write)
+
+
+def test_the_command_is_run_on_flipped_and_on_clean_labels_and_judged() -> None:
+    case = own_data.Case(few_rows, ("--label", "diagnosis", "--epochs", "10"), 0.7)
+    found = own_data.measure(case, seeds=(0,))
+    assert json.loads(json.dumps(found)) == found
+    flipped, clean = found["flipped"][0], found["clean"]
+    assert (flipped["rows"], flipped["wrong"], clean["wrong"]) == (60, 12, 0)
+    assert clean["f1"] is None
+    assert min(flipped["seconds"], flipped["processor_seconds"]) > 0
+    f1, seconds = own_data.promises({"cancer": found})
+    assert f1.met == (flipped["f1"] >= 0.7)
+    assert seconds.met
+    assert "| cancer | 0 | 60 | 12 |" in own_data.render({"cancer": found})
+
+
+def test_a_command_that_fails_is_no_figure() -> None:
+    case = own_data.Case(few_rows, ("--label", "nothing"), 0.7)
+    with pytest.raises(ValueError, match="need a column 'nothing'"):
+        own_data.measure(case, seeds=(0,))
+
+
+def test_findings_are_matched_to_flips_by_name_not_by_order(tmp_path: Path) -> None:
+    flagged = pa.table({"id": ["0/0002.png", "1/0000.png", "1/0001.png"], "is_label_issue": [True, False, True]})
+    pyarrow.parquet.write_table(flagged, tmp_path / "findings.parquet")
+    (tmp_path / "summary.json").write_text('{"estimate": null, "seconds": 1.0}')
+    found = own_data.judge(tmp_path, torch.tensor([False, False, True]))
+    assert (found["precision"], found["recall"], found["flagged"]) == (0.5, 1.0, pytest.approx(2 / 3))
+
+
+def test_an_image_folder_has_every_digit_under_the_label_given(tmp_path: Path) -> None:
+    data = own_data.digits(0)
+    given = [data.classes[(label + 1) % 10] for label in data.truth]
+    files = sorted(data.write(tmp_path, given).rglob("*.png"), key=lambda file: file.stem)
+    assert [file.parent.name for file in files] == given
+
+
+def test_the_large_table_has_classes_that_its_numbers_tell_and_a_known_part_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_data, "BLOCK", 700)  # the last block is a short one
+    wrong = own_data.write_large(tmp_path / "large.csv", 2_000, seed=0).numpy()
+    written = pyarrow.csv.read_csv(tmp_path / "large.csv")
+    assert written.shape == (2_000, own_data.NUMBERS + 1)
+    assert wrong.mean() == own_data.SHARE
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = written.drop(["label"]).to_pandas().to_numpy(), np.array(written["label"].to_pylist())
+    predicted = LogisticRegression().fit(x[~wrong], y[~wrong]).predict(x)
+    assert (predicted == y)[~wrong].mean() > 0.95
+    assert (predicted == y)[wrong].mean() < 0.05
+
+
+def test_a_promise_is_met_or_not_by_the_figures() -> None:
+    run = {"f1": 0.9, "seconds": 10.0}
+    found = {"targets": {"f1": 0.8, "seconds": 120}, "flipped": [run, {**run, "f1": 0.6}], "clean": run}
+    large = {"targets": {"bytes": 6e9}, "peak_bytes": 7e9}
+    said = own_data.promises({"digits": found}, large)
+    assert [(each.what, each.met) for each in said] == [("F1", False), ("seconds", True), ("memory", False)]
+    slow = {"digits": {**found, "clean": {**run, "seconds": 120.0}}}
+    assert not own_data.promises(slow)[1].met

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -151,6 +152,7 @@ def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Pa
     (folder / "report.html").write_text(_page(summary, folder))
     (folder / "DONE").touch()
     print(f"wrote {folder / 'report.html'}")
+    print(f"now review the labels themselves: rockafellian train {folder / 'digits.npz'}")
     return folder
 
 
@@ -173,6 +175,7 @@ def _draw(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
     epochs = range(1, len(trained.values) + 1)
     plot_weights(trained.values, noisy.mask, epochs).savefig(folder / "weights.png", dpi=120)
     _write_suspects(folder, digits, noisy, trained)
+    np.savez(folder / "digits.npz", X=digits.train_x.reshape(-1, 8, 8).numpy(), y=noisy.labels.numpy())
 
 
 def _write_suspects(folder: Path, digits: Digits, noisy: Noisy, trained: Trained, how_many: int = 20) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias, get_args
 
 from rockafellian.history import Epoch
 
 Progress: TypeAlias = Literal["auto", "bar", "lines", "quiet"]
+
+#: How often work that is only counted says where it is.
+SECONDS_A_LINE = 10.0
 
 
 class Display(Protocol):
@@ -32,6 +35,24 @@ def show(kind: Progress, epochs: int) -> Iterator[Display]:
             yield bar
     else:
         yield Lines(epochs)
+
+
+@contextmanager
+def counting(kind: Progress, what: str) -> Iterator[Callable[[int, int], None]]:
+    """What to tell how many of how many are done: moves a bar, or prints a line now and then."""
+    if kind == "bar" or (kind == "auto" and sys.stderr.isatty() and has_rich()):
+        with _counting_bar(what) as tell:
+            yield tell
+    else:
+        said = time.monotonic()
+
+        def tell_in_lines(done: int, total: int) -> None:
+            nonlocal said
+            if kind != "quiet" and time.monotonic() - said > SECONDS_A_LINE:
+                said = time.monotonic()
+                print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+        yield tell_in_lines
 
 
 def describe(record: Epoch) -> str:
@@ -69,6 +90,18 @@ def has_rich() -> bool:
     except ImportError:
         return False
     return True
+
+
+@contextmanager
+def _counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    try:
+        from rich.console import Console
+        from rich.progress import Progress as RichProgress
+    except ImportError as error:
+        raise ImportError("need rich for a bar; pip install 'rockafellian[train]', or use progress='lines'") from error
+    with RichProgress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ QUIET += ["--disable-component-update", "--disable-sync"]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """One browser for all tests. Without one they are skipped, but fail where ROCKAFELLIAN_BROWSER says it is required."""
+    """One browser for all tests. Without one they are skipped, or fail where ROCKAFELLIAN_BROWSER is "required"."""
     from playwright.sync_api import sync_playwright
 
     found = next(filter(None, map(shutil.which, NAMES)), None)

@@ -66,7 +66,7 @@ def audit_problem(
 ) -> Audit:
     """Train on the problem and look at every row once more; with a checkpoint, a kill costs one epoch."""
     start, labels = time.perf_counter(), problem.labels
-    weights = _weights(problem)
+    weights = _weights(problem, progress)
     model, loss = new_model(problem), choose_loss(problem)
     history = train(problem, model, loss, weights, checkpoint=checkpoint, resume=resume, progress=progress)
     losses, logits = _last_look(problem, model, loss, weights, history)
@@ -90,13 +90,13 @@ def audit_problem(
     )
 
 
-def _weights(problem: Problem) -> SampleWeights:
+def _weights(problem: Problem, progress: Progress) -> SampleWeights:
     """By the share told, by one found beforehand where rows are few or have several labels, or by RRM's own way."""
     n, settings, several = len(problem.rows), problem.settings, problem.labels.several
     if settings.contamination != "auto":
         return SampleWeights(n, RRM(contamination=settings.contamination), warmup=WARMUP)
     if several or n <= FEW:
-        return SampleWeights(n, RRM(), estimate=estimate_share(problem), warmup=WARMUP)
+        return SampleWeights(n, RRM(), estimate=estimate_share(problem, progress), warmup=WARMUP)
     return SampleWeights(n, RRM(), seed=settings.seed)
 
 

@@ -69,12 +69,14 @@ class Audited:
         return self.inner.model
 
     def predict(self, data: Any) -> pandas.DataFrame:
-        """The probability of each class for new rows."""
+        """The probability of each class for new rows, under the index of a frame that has one."""
         import pandas
 
         from rockafellian.audit.reading import read
 
-        return pandas.DataFrame(self.model.probabilities(read(data, labelled=False)), columns=self.model.classes)
+        said = self.model.probabilities(read(data, labelled=False))
+        index = data.index if isinstance(data, pandas.DataFrame) else None
+        return pandas.DataFrame(said, index=index, columns=self.model.classes)
 
     def report(self, path: str | Path) -> None:
         """Write the page to review the suspects on."""
@@ -129,6 +131,6 @@ def audit(
         device=device,
     )
     if out is None:
-        return Audited(audit_problem(prepare(data, settings, valid), progress=progress), None)
+        return Audited(audit_problem(prepare(data, settings, valid, progress), progress=progress), None)
     folder, found = train(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)
     return Audited(found, folder)

@@ -18,6 +18,7 @@ from rockafellian.audit.model import Model
 from rockafellian.audit.problem import Problem
 from rockafellian.estimate import Estimate, estimate_contamination
 from rockafellian.history import Epoch
+from rockafellian.progress import Progress, counting
 
 #: Up to so many rows, networks are trained within seconds and all fifths are asked; of more rows a part of one.
 FEW, MOST_HELD = 2_000, 10_000
@@ -26,9 +27,9 @@ FOLDS = 5
 LEAST, PATIENCE = 5, 3
 
 
-def estimate_share(problem: Problem) -> Estimate:
+def estimate_share(problem: Problem, progress: Progress = "quiet") -> Estimate:
     """The share of rows with a wrong label, and an interval."""
-    said, targets = _said_of_unseen(problem)
+    said, targets = _said_of_unseen(problem, progress)
     if not problem.labels.several:
         return estimate_contamination(said, targets)
     by_label = [(np.column_stack([1 - column, column]), targets[:, k].long()) for k, column in enumerate(said.T)]
@@ -59,12 +60,16 @@ class _Listener:
         return epoch.epoch >= max(LEAST, self.best[1] + PATIENCE)
 
 
-def _said_of_unseen(problem: Problem) -> tuple[NDArray[np.float32], Tensor]:
+def _said_of_unseen(problem: Problem, progress: Progress) -> tuple[NDArray[np.float32], Tensor]:
     """Probabilities of the classes for rows that the network was not trained on, and the labels of these rows."""
     n = len(problem.rows)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(problem.settings.seed))
     folds = order.chunk(FOLDS) if n <= FEW else [order[: min(n // FOLDS, MOST_HELD)]]
-    said = [_said_of(held, problem) for held in folds]
+    said: list[Tensor] = []
+    with counting(progress, "how many labels are wrong?") as tell:
+        for held in folds:
+            tell(len(said), len(folds))
+            said.append(_said_of(held, problem))
     return torch.cat(said).numpy(), problem.targets[torch.cat(list(folds))]
 
 

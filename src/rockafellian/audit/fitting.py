@@ -23,6 +23,8 @@ from rockafellian.weights import SampleWeights
 
 DEFAULT_LOSS = "cce"
 LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 1e-4, 0.2
+#: Numbers a row, up to which more threads do not help.
+SMALL = 1024
 #: How long to train unless told: so many steps, in a number of epochs between these.
 STEPS, FEWEST, MOST = 3_000, 15, 40
 
@@ -70,7 +72,7 @@ def train(problem: Problem, model: Model, loss: Loss, weights: SampleWeights | N
     epochs = settings.epochs or min(max(STEPS * size // n, FEWEST), MOST)
     where = settings.where()
     model.network.to(where)
-    with _few_threads(model):
+    with _few_threads(problem.inputs[0].numel()):
         return fit(
             model.network,
             (problem.inputs, problem.targets),
@@ -87,10 +89,10 @@ def train(problem: Problem, model: Model, loss: Loss, weights: SampleWeights | N
 
 
 @contextmanager
-def _few_threads(model: Model) -> Iterator[None]:
-    """One thread for an MLP: for networks this small a second one costs more than it brings."""
+def _few_threads(inputs: int) -> Iterator[None]:
+    """One thread where rows are small: there a second one costs more than it brings, on a busy machine many times over."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if model.description["network"] == "mlp" else before)
+    torch.set_num_threads(before if inputs > SMALL else 1)
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -74,6 +74,7 @@ def median_side(images: Images) -> int:
 class Pixels:
     """Square images of one size, standardised by the colours of the training, and padded with their mean."""
 
+    tells_progress: ClassVar[bool] = True
     side: int
     mean: tuple[float, ...]  # one number for grey, three for RGB
     deviation: tuple[float, ...]
@@ -123,6 +124,7 @@ class Pixels:
 class EfficientNet:
     """Vectors of 1,280 numbers from EfficientNet-Lite0, which learned from photographs; it is not trained further."""
 
+    tells_progress: ClassVar[bool] = True
     side: int = 128
     width = 1280
 

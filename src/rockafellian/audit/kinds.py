@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,7 @@ from rockafellian.audit.columns import Columns
 from rockafellian.audit.images import EfficientNet, Pixels, efficientnet_installed, median_side, read_image, thumbnail
 from rockafellian.audit.reading import IMAGE_SUFFIXES, Source
 from rockafellian.audit.texts import Sentences, TfIdf, installed_encoder
-
-Progress: TypeAlias = Callable[[int, int], object]
+from rockafellian.progress import Progress, counting
 
 #: Images with shorter sides than this say more to a network of their own than to one that learned from photographs.
 PHOTOGRAPH = 64
@@ -26,7 +25,10 @@ MOST_VALUES, LONGEST_VALUE, LONGEST_TEXT = 60, 300, 5_000
 
 
 class Features(Protocol):
-    """How rows become inputs of a network; learned from the training rows, and kept as JSON and tensors."""
+    """How rows become inputs of a network; learned from the training rows, and kept as JSON and tensors.
+
+    Those that take their time say `tells_progress`: they can be called with a function to be told of it.
+    """
 
     def __call__(self, content: Any, /) -> Tensor: ...  # noqa: D102
     def describe(self) -> str: ...  # noqa: D102
@@ -152,6 +154,14 @@ class Images:
 
 KINDS: dict[str, Any] = {each.name: each for each in (Table, Texts, Images)}
 FEATURES: dict[str, Any] = {each.__name__: each for each in (Columns, TfIdf, Sentences, Pixels, EfficientNet)}
+
+
+def encode(kind: Kind, features: Features, source: Source, progress: Progress = "quiet") -> Tensor:
+    """The inputs of these rows; long work shows how far it is."""
+    call: Callable[..., Tensor] = features
+    with counting(progress, f"reading {kind.name}") as tell:
+        more = {"progress": tell} if getattr(features, "tells_progress", False) else {}
+        return call(kind.content(source), **more)
 
 
 def choose(source: Source, others: Sequence[str], text: str | None = None, image: str | None = None) -> Kind:

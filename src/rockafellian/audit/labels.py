@@ -83,9 +83,11 @@ def relabelled(source: Source, labels: Labels, rows: NDArray[np.bool_], classes:
     for name, cells in _cells(source, labels, classes).items():
         place, old = table.column_names.index(name), table.column(name)
         if pa.types.is_nested(old.type):
-            both = zip(rows, cells.to_pylist(), old.to_pylist(), strict=True)
-            merged = pa.array([new if marked else kept for marked, new, kept in both], old.type)
-            table = table.set_column(place, name, merged)
+            kind = pa.list_(old.type.value_type) if pa.types.is_fixed_size_list(old.type) else old.type
+            both = zip(rows, cells.cast(kind).to_pylist(), old.to_pylist(), strict=True)
+            table = table.set_column(
+                place, name, pa.array([new if marked else kept for marked, new, kept in both], kind)
+            )
         else:
             table = table.set_column(place, name, pc.if_else(pa.array(rows), cells.cast(old.type), old))
     return table
@@ -123,10 +125,16 @@ def _check(labels: Labels, source: Source) -> None:
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     """Labels without the space around them; nothing at all is no label."""
     if pa.types.is_floating(cells.type):
+        cells = cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells
         cells = pc.if_else(pc.is_finite(cells), cells, None)
-        whole = pc.all(pc.equal(cells, pc.floor(cells))).as_py()
-        cells = cells.cast(pa.int64()) if whole else cells
-    text = pc.utf8_trim_whitespace(cells.cast(pa.large_string()))
+        whole = pc.and_(pc.equal(cells, pc.floor(cells)), pc.less(pc.abs(cells), 2.0**53))
+        cells = cells.cast(pa.int64()) if pc.all(whole).as_py() else cells
+    try:
+        text = pc.utf8_trim_whitespace(cells.cast(pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(
+            f"need labels that are text or numbers, got a column of {cells.type}; make text of it"
+        ) from error
     return pc.if_else(pc.equal(text, ""), None, text)
 
 
@@ -157,7 +165,10 @@ def _lists(cells: pa.ChunkedArray, separator: str | None) -> list[list[str] | No
         rows = cells.to_pylist()
     else:
         raise ValueError(f"need labels or lists of labels, got a column of {cells.type}; flatten it")
-    return [None if row is None else [str(each).strip() for each in row if str(each).strip()] for row in rows]
+    return [
+        None if row is None else [text for each in row if each is not None and (text := str(each).strip())]
+        for row in rows
+    ]
 
 
 def _from_lists(column: str, rows: list[list[str] | None], separator: str | None) -> Labels:
@@ -189,7 +200,7 @@ def _cells(source: Source, labels: Labels, classes: Classes) -> dict[str, pa.Arr
         return {name: _yes_or_no(source.column(name), classes[:, i]) for i, name in enumerate(labels.columns)}
     if labels.several and labels.separator is None:
         names = np.array(labels.names, dtype=object)
-        return {labels.columns[0]: pa.array([names[row].tolist() for row in classes])}
+        return {labels.columns[0]: pa.array([names[row].tolist() for row in classes], pa.list_(pa.string()))}
     return {labels.columns[0]: pa.array(labels.written(classes), pa.string())}
 
 

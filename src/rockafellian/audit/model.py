@@ -12,12 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rockafellian.audit.kinds import FEATURES, KINDS, Features, Kind
+from rockafellian.audit.kinds import FEATURES, KINDS, Features, Kind, encode
 from rockafellian.audit.networks import build
 from rockafellian.audit.reading import Source
 from rockafellian.checkpoints import load, save
 from rockafellian.modes import evaluating
 from rockafellian.placing import placed
+from rockafellian.progress import Progress
 
 #: What a model folder holds; a later format gets another number.
 FORMAT = 1
@@ -43,9 +44,9 @@ class Model:
             parts = (inputs[start : start + BATCH] for start in range(0, len(inputs), BATCH))
             return torch.cat([self.network(part.to(device)).cpu() for part in parts])
 
-    def probabilities(self, source: Source) -> NDArray[np.float32]:
+    def probabilities(self, source: Source, progress: Progress = "quiet") -> NDArray[np.float32]:
         """By row and class; they add up to 1 unless rows have several labels."""
-        logits = self.outputs(self.features(self.kind.content(source)))
+        logits = self.outputs(encode(self.kind, self.features, source, progress))
         found: NDArray[np.float32] = (logits.sigmoid() if self.several else logits.softmax(1)).numpy()
         return found
 

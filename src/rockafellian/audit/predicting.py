@@ -18,7 +18,7 @@ def predict(folder: Path, data: Path, out: Path, *, force: bool = False) -> int:
     check_free(out, force)
     described = open_run(folder)
     model, source = Model.load(folder / "model"), read(data, labelled=False)
-    said = model.probabilities(source)
+    said = model.probabilities(source, progress="auto")
     names = np.array(model.classes, dtype=object)
     if model.several:
         joint = described["settings"]["separator"] or " | "

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian.audit.kinds import Features, Kind, choose
+from rockafellian.audit.kinds import Features, Kind, choose, encode
 from rockafellian.audit.labels import Labels, read_labels, read_like
 from rockafellian.audit.reading import Source, read
 from rockafellian.audit.settings import Settings
+from rockafellian.progress import Progress
 
 #: Columns that are taken for ids if every row has another value, and label columns that need not be named.
 ID_NAMES = ("id", "uid", "uuid", "row_id", "rowid", "file")
 LABEL_OF = {"folder": "label", "npz": "y"}
+NO_IDS = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Problem:
     notices: list[str]
 
 
-def prepare(data: Any, settings: Settings, valid: Any = None) -> Problem:
+def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet") -> Problem:
     """Read and check the data, and the validation data if there are any."""
     source = read(data)
     settings = replace(settings, label=settings.label or _label_of(source))
@@ -51,7 +54,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None) -> Problem:
     rows = np.flatnonzero(labels.known)
     trained = source if len(rows) == len(source) else source.take(rows)
     features = kind.learn(trained, settings.encoder, settings.seed)
-    inputs = features(kind.content(trained))
+    inputs = encode(kind, features, trained, progress)
     conflicts = [rows[group] for group in find_conflicts(kind.same(trained, inputs), labels.given[rows])]
     return Problem(
         source=source,
@@ -62,7 +65,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None) -> Problem:
         rows=rows,
         inputs=inputs,
         targets=labels.targets(),
-        valid=None if valid is None else _read_valid(valid, labels, kind, features),
+        valid=None if valid is None else _read_valid(valid, labels, kind, features, progress),
         ids=None if id_column is None else source.column(id_column).cast("string").to_pylist(),
         conflicts=conflicts,
         notices=_notices(source, labels, conflicts),
@@ -81,8 +84,8 @@ def find_conflicts(same: NDArray[np.uint64], given: NDArray[Any]) -> list[NDArra
 
 
 def _label_of(source: Source) -> tuple[str, ...]:
-    if source.form in LABEL_OF:
-        return (LABEL_OF[source.form],)
+    if source.form in LABEL_OF:  # a y of several columns has a number in each of their names
+        return tuple(name for name in source.table.column_names if name.startswith(LABEL_OF[source.form]))
     shown = ", ".join(map(repr, source.table.column_names[:20]))
     raise ValueError(f"need the column that holds the labels, got none; name one of {shown} with --label")
 
@@ -98,15 +101,17 @@ def _id_column(source: Source, settings: Settings) -> str | None:
 
 def _all_differ(source: Source, name: str) -> bool:
     column = source.column(name)
+    if any(test(column.type) for test in NO_IDS):
+        return False
     return bool(column.null_count == 0 and pc.count_distinct(column).as_py() == len(source))
 
 
-def _read_valid(data: Any, labels: Labels, kind: Kind, features: Features) -> tuple[Tensor, Tensor]:
+def _read_valid(data: Any, labels: Labels, kind: Kind, features: Features, progress: Progress) -> tuple[Tensor, Tensor]:
     source = read(data)
     found = read_like(source, labels)
     if not found.known.any():
         raise ValueError(f"need labels in the validation data, got none in column {labels.columns[0]!r}")
-    return features(kind.content(source.take(np.flatnonzero(found.known)))), found.targets()
+    return encode(kind, features, source.take(np.flatnonzero(found.known)), progress), found.targets()
 
 
 def _notices(source: Source, labels: Labels, conflicts: Sequence[NDArray[np.int64]]) -> list[str]:

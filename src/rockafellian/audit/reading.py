@@ -26,6 +26,8 @@ except ImportError as error:
 #: What PIL reads and people have.
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 DELIMITERS = (",", ";", "\t", "|")
+#: Bytes of a CSV file to read at a time: more where a row does not fit.
+BLOCKS = (1 << 20, 1 << 30)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +68,13 @@ class Source:
     def like_given(self, table: pa.Table, rows: NDArray[np.bool_], changed: Sequence[str] = ()) -> Any:
         """The marked rows of a table with some columns changed, as the kind of frame passed; of files, pandas."""
         kept = table.filter(pa.array(rows))
-        if isinstance(self.frame, pa.Table):
-            return kept
-        if hasattr(self.frame, "to_arrow"):
-            return type(self.frame)(kept)
         if self.frame is None:
             return kept.to_pandas()
-        new = {name: kept.column(name).to_pandas().to_numpy() for name in changed}
-        return self.frame[rows].assign(**new)
+        if isinstance(self.frame, pa.Table):
+            return _into_arrow(self.frame.filter(pa.array(rows)), kept.select(changed))
+        if hasattr(self.frame, "to_arrow"):
+            return _into_polars(self.frame.filter(rows), kept.select(changed))
+        return _into_pandas(self.frame[rows], kept.select(changed))
 
 
 def read(data: Any, *, labelled: bool = True) -> Source:
@@ -110,16 +111,16 @@ def _read_csv(path: Path) -> Source:
     as_text = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(head, pa.string()), strings_can_be_null=True, null_values=[""]
     )
-    try:
-        table = pyarrow.csv.read_csv(
-            path,
-            pyarrow.csv.ReadOptions(use_threads=False),  # so that an error knows its row
-            pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            as_text,
-        )
-    except pa.ArrowInvalid as error:
-        raise ValueError(_csv_error(path, len(head), str(error))) from error
-    return Source(table, "csv", path, delimiter)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    for size in BLOCKS:
+        without_threads = pyarrow.csv.ReadOptions(use_threads=False, block_size=size)  # so that an error knows its row
+        try:
+            return Source(pyarrow.csv.read_csv(path, without_threads, parse, as_text), "csv", path, delimiter)
+        except pa.ArrowInvalid as error:
+            failed = error
+        if "straddl" not in str(failed):  # else a row is longer than a block
+            break
+    raise ValueError(_csv_error(path, len(head), str(failed))) from failed
 
 
 def _read_header(path: Path) -> tuple[list[str], str]:
@@ -194,7 +195,7 @@ def _read_npz(path: Path, labelled: bool) -> Source:
         y = arrays["y"]
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(f"need one label y for each of the {len(x)} rows of X in {path}, got {y.shape}")
-        columns["y"] = pa.array(y if y.ndim == 1 else list(y))
+        columns |= {"y": pa.array(y)} if y.ndim == 1 else {f"y{i}": pa.array(y[:, i]) for i in range(y.shape[1])}
     table = pa.table(columns) if columns else pa.table({"row": pa.array(range(len(x)))})
     return Source(table, "npz", path, images=x if x.ndim > 2 else None)
 
@@ -251,9 +252,9 @@ def _read_frame(frame: Any) -> Source:
     """A frame of pandas or polars, or a table of pyarrow."""
     if isinstance(frame, pa.Table):
         return Source(_plain(frame), "frame", frame=frame)
-    if hasattr(frame, "to_arrow"):
+    if hasattr(frame, "to_arrow") and hasattr(frame, "columns"):
         return Source(_plain(frame.to_arrow()), "frame", frame=frame)
-    if not hasattr(frame, "iloc"):
+    if not (hasattr(frame, "iloc") and hasattr(frame, "columns")):
         raise ValueError(
             f"need a path, or a frame of pandas, polars or pyarrow; got {type(frame).__name__}; make a frame of it"
         )
@@ -264,10 +265,46 @@ def _read_frame(frame: Any) -> Source:
 
 
 def _from_pandas(column: Any) -> pa.Array:
+    """The cells typed, or as text: numbers and text in one column, intervals, periods and the like."""
     try:
-        return pa.Array.from_pandas(column)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers and text in one column
-        return pa.Array.from_pandas(column.map(str, na_action="ignore"))
+        found = pa.Array.from_pandas(column)
+        kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+        if not isinstance(kind, pa.BaseExtensionType):
+            return found
+    except (pa.ArrowException, OverflowError):
+        pass
+    cells = zip(column, column.isna(), strict=True)
+    return pa.array([None if missing else str(cell) for cell, missing in cells], pa.string())
+
+
+def _into_arrow(frame: pa.Table, new: pa.Table) -> pa.Table:
+    for name in new.column_names:
+        place = frame.column_names.index(name)
+        kind = frame.schema.field(place).type
+        column = new.column(name)
+        frame = frame.set_column(place, name, column.cast(kind) if pa.types.is_dictionary(kind) else column)
+    return frame
+
+
+def _into_polars(frame: Any, new: pa.Table) -> Any:
+    columns = type(frame)(new)
+    typed = columns.cast({name: frame.schema[name] for name in new.column_names}, strict=False)
+    lost = [name for name in new.column_names if typed[name].null_count() > columns[name].null_count()]
+    return frame.with_columns((columns if lost else typed).get_columns())
+
+
+def _into_pandas(frame: Any, new: pa.Table) -> Any:
+    """By place, as names may be numbers; a kind of column that does not know the new cells gives way."""
+    frame = frame.copy()
+    for place, name in enumerate(map(str, frame.columns)):
+        if name in new.column_names:
+            column = new.column(name).to_pandas().set_axis(frame.index)
+            try:
+                typed = column.astype(frame.dtypes.iloc[place])
+            except (TypeError, ValueError):
+                typed = column
+            frame.isetitem(place, column if typed.isna().sum() > column.isna().sum() else typed)
+    return frame
 
 
 def _named(path: Path | None) -> str:

@@ -49,7 +49,7 @@ def train(
     if out is not None:
         check_free(out, force=force, resume=resume)
     with _interrupted("stopped before training began; nothing was written"):
-        problem = prepare(data, settings, valid)
+        problem = prepare(data, settings, valid, progress)
     say(f"{problem.kind.describe()}: {len(problem.source):,} rows, {len(problem.labels.names)} classes")
     say(f"the network sees {problem.features.describe()}")
     for notice in problem.notices:

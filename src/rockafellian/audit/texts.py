@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -116,6 +116,7 @@ class Sentences:
     takes its place, provided it is the same.
     """
 
+    tells_progress: ClassVar[bool] = True
     folder: Path
     length: int = 128
     checksum: str = field(default="")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from rockafellian.audit.reading import Source
+from rockafellian.audit.reading import DELIMITERS, Source
 from rockafellian.placing import placed
 
 SUFFIXES = {"csv": ".csv", "folder": ".csv", "parquet": ".parquet", "frame": ".parquet", "npz": ".npz"}
@@ -60,24 +60,59 @@ def write_table(path: Path, table: pa.Table, delimiter: str = ",") -> None:
 
 def _write_csv(path: Path, table: pa.Table, delimiter: str) -> None:
     """Quotes only where a cell needs them: without any if that is possible, which is ten times as fast."""
-    plain = pa.table({name: _as_cells(table.column(name)) for name in table.column_names})
+    plain = pa.table({name: _as_cells(name, table.column(name)) for name in table.column_names})
     with placed(path) as partial:
-        try:
-            bare = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
-            pyarrow.csv.write_csv(plain, partial, bare)
-        except pa.ArrowInvalid:
-            with partial.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-                writer.writerow(plain.column_names)
-                for batch in plain.to_batches(max_chunksize=10_000):
-                    writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        if _names_need_quotes(table.column_names) or not _is_written_bare(partial, plain, delimiter):
+            _write_quoted(partial, plain, delimiter)
 
 
-def _as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _names_need_quotes(names: list[str]) -> bool:
+    """So that a reader takes the right letter for the separator, and an empty cell alone in its row for a row."""
+    return len(names) == 1 or any(set(name) & {*DELIMITERS, *'"\r\n'} for name in names)
+
+
+def _is_written_bare(path: Path, table: pa.Table, delimiter: str) -> bool:
+    try:
+        bare = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
+        pyarrow.csv.write_csv(table, path, bare)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _write_quoted(path: Path, table: pa.Table, delimiter: str) -> None:
+    head = pa.array(table.column_names, pa.large_string())
+    names = _quoted(head, "".join(DELIMITERS)).to_pylist()
+    nothing = '""' if table.num_columns == 1 else ""  # an empty line would be no row
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(delimiter.join(names) + "\n")
+        for batch in table.to_batches(max_chunksize=10_000):
+            cells = [_quoted(column, delimiter).fill_null(nothing) for column in batch.columns]
+            file.writelines(f"{line}\n" for line in pc.binary_join_element_wise(*cells, _text(delimiter)).to_pylist())
+
+
+def _quoted(cells: pa.Array, delimiters: str) -> pa.Array:
+    """The cells, those in quotes that would otherwise end too early."""
+    inside = pc.replace_substring(cells, '"', '""')
+    quoted = pc.binary_join_element_wise(_text('"'), inside, _text('"'), _text(""))
+    return pc.if_else(pc.match_substring_regex(cells, f'["\r\n{delimiters}]'), quoted, cells)
+
+
+def _text(value: str) -> pa.Scalar:
+    return pa.scalar(value, pa.large_string())
+
+
+def _as_cells(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists as their members with bars between; anything else as it prints."""
     if pa.types.is_nested(column.type):
-        return pa.chunked_array([pa.array([None if cell is None else _joined(cell) for cell in column.to_pylist()])])
-    return column.cast(pa.large_string())
+        cells = [None if cell is None else _joined(cell) for cell in column.to_pylist()]
+        return pa.chunked_array([pa.array(cells, pa.large_string())])
+    try:
+        return column.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(
+            f"need cells that can be written as text, got {column.type} in column {name!r}; name a .parquet file"
+        ) from error
 
 
 def _joined(cell: Any) -> str:
@@ -85,10 +120,11 @@ def _joined(cell: Any) -> str:
 
 
 def _write_npz(path: Path, table: pa.Table, images: NDArray[Any] | None) -> None:
-    names = [name for name in table.column_names if name != "y"]
-    x = np.column_stack([table.column(name).to_numpy() for name in names]) if images is None else images
-    label = table.column("y")
-    y = np.array(label.to_pylist()) if pa.types.is_nested(label.type) else label.to_numpy()
+    """X and y as they were read: a y of several columns has a number in each of their names."""
+    numbers = [table.column(name).to_numpy() for name in table.column_names if name.startswith("x")]
+    labels = [table.column(name).to_numpy() for name in table.column_names if name.startswith("y")]
+    x = np.column_stack(numbers) if images is None else images
+    y = labels[0] if "y" in table.column_names else np.column_stack(labels)
     y = y.astype(str) if y.dtype == object else y  # so that nothing is pickled
     with placed(path) as partial, partial.open("wb") as file:
         np.savez(file, X=x, y=y)
