@@ -75,6 +75,10 @@ def test_the_page_on_digits_is_written_from_the_record() -> None:
 def test_the_page_on_own_data_is_written_from_the_records() -> None:
     record, large = (json.loads(path.read_text()) for path in (own_data.RESULTS, own_data.MEMORY))
     assert own_data.PAGE.read_text() == own_data.render(record, large)
+
+
+def test_every_set_of_own_data_is_on_record_with_all_seeds() -> None:
+    record, large = (json.loads(path.read_text()) for path in (own_data.RESULTS, own_data.MEMORY))
     assert list(record) == list(own_data.CASES)
     assert all([run["seed"] for run in found["flipped"]] == list(own_data.SEEDS) for found in record.values())
     assert large["settings"]["rows"] == own_data.ROWS

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rockafellian.embedding import embed
+from rockafellian.embedding import embed, tokenizer
 
 transformers = pytest.importorskip("transformers")
 from encoder import TEXTS, WORDS, save_encoder  # noqa: E402 - needs transformers
@@ -54,3 +54,21 @@ def test_missing_transformers_are_named_with_their_extra(folder: Path, monkeypat
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ImportError, match=r"need transformers for texts; pip install 'rockafellian\[text\]'"):
         embed(folder, ["a"])
+
+
+def test_a_long_text_is_read_in_pieces_and_no_more_of_them_than_told(folder: Path) -> None:
+    long = "good good good good bad bad bad bad film film film film"
+    one, two, all_of_it = (embed(folder, [long, "good"], length=6, pieces=pieces) for pieces in (1, 2, 9))
+    assert not torch.allclose(one[0], two[0], atol=1e-4)
+    assert not torch.allclose(two[0], all_of_it[0], atol=1e-4)
+    torch.testing.assert_close(one[1], all_of_it[1])  # a short text is one piece
+
+
+def test_an_encoder_can_be_left_halfway_up(folder: Path) -> None:
+    from transformers import AutoModel
+
+    whole = AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    ids = tokenizer(folder)(["a good film"], return_tensors="pt")
+    with torch.no_grad():
+        middle = whole(**ids, output_hidden_states=True).hidden_states[1].mean(1)
+    torch.testing.assert_close(embed(folder, ["a good film"], depth=0.5), middle / middle.norm(), rtol=0, atol=1e-5)

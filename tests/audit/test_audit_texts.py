@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rockafellian.audit.texts import Sentences, TfIdf, installed_encoder
+from rockafellian.audit.texts import Sentences, TfIdf, WordsAndSentences, installed_encoder
 from rockafellian.checkpoints import load, save
 from rockafellian.embedding import embed
 
@@ -36,20 +36,40 @@ def test_texts_with_like_words_lie_near_each_other() -> None:
     assert ((near.argmax(1) - torch.arange(len(texts))) % 2 == 0).float().mean() > 0.8
 
 
-def test_vectors_have_length_one_and_at_most_256_numbers() -> None:
+def test_vectors_are_no_longer_than_one_and_have_at_most_100_numbers() -> None:
     tfidf = TfIdf.learn(reviews(600))
     vectors = tfidf(reviews(600))
     assert vectors.shape == (600, tfidf.width)
-    assert vectors.shape[1] <= 256
+    assert vectors.shape[1] <= 100
     assert vectors.dtype == torch.float32
-    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(600))
+    assert vectors.norm(dim=1).max() < 1.001
+
+
+def test_each_part_is_centred_and_its_rows_have_length_one_on_average(folder: Path, tmp_path: Path) -> None:
+    texts = reviews(200)
+    learned, seen = WordsAndSentences.learn(texts, folder)
+    words = learned.words.width
+    assert seen.shape == (200, words + Sentences(folder).width)
+    torch.testing.assert_close(seen.mean(0), torch.zeros(seen.shape[1]), rtol=0, atol=1e-5)
+    for part in (seen[:, :words], seen[:, words:]):
+        assert part.square().sum(1).mean().item() == pytest.approx(1, abs=0.02)
+    save(tmp_path / "state", learned.state)
+    again = WordsAndSentences.from_state(load(tmp_path / "state"))
+    torch.testing.assert_close(again(texts[:5]), seen[:5], rtol=0, atol=1e-5)
+    assert again.describe() == learned.describe()
+
+
+def test_without_an_encoder_there_are_words_only() -> None:
+    learned, seen = WordsAndSentences.learn(reviews(100), None)
+    assert seen.shape == (100, learned.words.width)
+    assert WordsAndSentences.from_state(learned.state)(["nothing known"]).shape == (1, learned.words.width)
 
 
 def test_many_words_are_condensed() -> None:
     texts = many_words()
     tfidf = TfIdf.learn(texts)
-    assert tfidf.width == 256 < len(tfidf.vocabulary)
-    assert "condensed to 256 numbers" in tfidf.describe()
+    assert tfidf.width == 100 < len(tfidf.vocabulary)
+    assert "condensed to 100 numbers" in tfidf.describe()
 
 
 def test_the_same_seed_gives_the_same_vectors() -> None:
@@ -123,7 +143,7 @@ def test_sentences_are_the_vectors_of_the_encoder(folder: Path) -> None:
     told: list[tuple[int, int]] = []
     sentences = Sentences(folder)
     found = sentences(["a good film .", None], progress=lambda done, total: told.append((done, total)))
-    torch.testing.assert_close(found, embed(folder, ["a good film .", ""]))
+    torch.testing.assert_close(found, embed(folder, ["a good film .", ""], depth=2 / 3))
     assert found.shape == (2, sentences.width)
     assert told == [(2, 2)]
     assert sentences([]).shape == (0, sentences.width)

@@ -90,7 +90,7 @@ def train(problem: Problem, model: Model, loss: Loss, weights: SampleWeights | N
 
 @contextmanager
 def _few_threads(inputs: int) -> Iterator[None]:
-    """One thread where rows are small: there a second one costs more than it brings, on a busy machine many times over."""
+    """One thread where rows are small: a second one costs more than it brings, on a busy machine many times over."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if inputs > SMALL else 1)
     try:

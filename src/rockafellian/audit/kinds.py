@@ -16,7 +16,8 @@ from torch import Tensor
 from rockafellian.audit.columns import Columns
 from rockafellian.audit.images import EfficientNet, Pixels, efficientnet_installed, median_side, read_image, thumbnail
 from rockafellian.audit.reading import IMAGE_SUFFIXES, Source
-from rockafellian.audit.texts import Sentences, TfIdf, installed_encoder
+from rockafellian.audit.settings import Settings
+from rockafellian.audit.texts import WordsAndSentences, installed_encoder
 from rockafellian.progress import Progress, counting
 
 #: Images with shorter sides than this say more to a network of their own than to one that learned from photographs.
@@ -42,7 +43,7 @@ class Kind(Protocol):
     name: ClassVar[str]
 
     def content(self, source: Source) -> Any: ...  # noqa: D102
-    def learn(self, source: Source, encoder: str, seed: int) -> Features: ...  # noqa: D102
+    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]: ...  # noqa: D102
     def shown(self, source: Source, row: int) -> dict[str, Any]: ...  # noqa: D102
     def same(self, source: Source, inputs: Tensor) -> NDArray[np.uint64]: ...  # noqa: D102
     def describe(self) -> str: ...  # noqa: D102
@@ -59,9 +60,10 @@ class Table:
         """The columns that are not labels or ids, as far as they are there; the features know which they need."""
         return source.table.select([name for name in self.columns if name in source.table.column_names])
 
-    def learn(self, source: Source, encoder: str, seed: int) -> Features:
+    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
         """Each column by what is in it."""
-        return Columns.learn(self.content(source))
+        features = Columns.learn(self.content(source), seed=settings.seed)
+        return features, features(self.content(source))
 
     def shown(self, source: Source, row: int) -> dict[str, Any]:
         """The values of a row by column."""
@@ -88,10 +90,12 @@ class Texts:
         """The texts; what is missing is empty."""
         return [text or "" for text in source.column(self.column).cast(pa.large_string()).to_pylist()]
 
-    def learn(self, source: Source, encoder: str, seed: int) -> Features:
-        """By a sentence encoder if there is one, by words if not."""
-        folder = installed_encoder() if encoder == "auto" else None if encoder == "none" else Path(encoder)
-        return TfIdf.learn(self.content(source), seed=seed) if folder is None else Sentences(folder)
+    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
+        """By words, and by a sentence encoder if there is one."""
+        told = settings.encoder
+        folder = installed_encoder() if told == "auto" else None if told == "none" else Path(told)
+        with counting(progress, "reading texts") as tell:
+            return WordsAndSentences.learn(self.content(source), folder, seed=settings.seed, progress=tell)
 
     def shown(self, source: Source, row: int) -> dict[str, Any]:
         """The text, cut where few read on."""
@@ -127,13 +131,14 @@ class Images:
             )
         return [source.folder / str(file) for file in files]
 
-    def learn(self, source: Source, encoder: str, seed: int) -> Features:
+    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
         """By a network trained on photographs if it is there and these may be some; otherwise as pixels."""
-        content = self.content(source)
+        content, encoder = self.content(source), settings.encoder
         if encoder not in ("auto", "none", "efficientnet-lite0"):
             raise ValueError(f"need an encoder of images that is auto, none or efficientnet-lite0; got {encoder!r}")
         suits = encoder == "auto" and efficientnet_installed() and median_side(content) >= PHOTOGRAPH
-        return EfficientNet() if suits or encoder == "efficientnet-lite0" else Pixels.learn(content)
+        features = EfficientNet() if suits or encoder == "efficientnet-lite0" else Pixels.learn(content)
+        return features, encode(self, features, source, progress)
 
     def shown(self, source: Source, row: int) -> dict[str, Any]:
         """A small picture, and its file."""
@@ -153,7 +158,7 @@ class Images:
 
 
 KINDS: dict[str, Any] = {each.name: each for each in (Table, Texts, Images)}
-FEATURES: dict[str, Any] = {each.__name__: each for each in (Columns, TfIdf, Sentences, Pixels, EfficientNet)}
+FEATURES: dict[str, Any] = {each.__name__: each for each in (Columns, WordsAndSentences, Pixels, EfficientNet)}
 
 
 def encode(kind: Kind, features: Features, source: Source, progress: Progress = "quiet") -> Tensor:

@@ -53,8 +53,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
     kind = choose(source, others, settings.text, settings.image)
     rows = np.flatnonzero(labels.known)
     trained = source if len(rows) == len(source) else source.take(rows)
-    features = kind.learn(trained, settings.encoder, settings.seed)
-    inputs = encode(kind, features, trained, progress)
+    features, inputs = kind.learn(trained, settings, progress)
     conflicts = [rows[group] for group in find_conflicts(kind.same(trained, inputs), labels.given[rows])]
     return Problem(
         source=source,

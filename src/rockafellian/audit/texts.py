@@ -11,12 +11,11 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from rockafellian.embedding import embed, existing
 
@@ -26,7 +25,12 @@ try:
 except ImportError as error:
     raise ImportError("need scikit-learn for texts; pip install 'rockafellian[audit]'") from error
 
-MOST_WORDS, MOST_NUMBERS = 50_000, 256
+Tell: TypeAlias = Callable[[int, int], object]
+
+TINY = 1e-8
+MOST_WORDS, MOST_NUMBERS = 50_000, 100
+#: How many times its length an encoder reads of a text, and how far up its layers.
+PIECES, DEPTH = 4, 2 / 3
 #: From so many texts on, a word must be in two of them.
 SEVERAL = 40
 #: Letters with the vowel signs and points that Python's \w leaves out: Hebrew, Arabic, and from Devanagari to Burmese.
@@ -41,7 +45,7 @@ ANALYZERS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class TfIdf:
-    """Words and pairs of words, weighed by how rare they are and condensed to at most 256 numbers; vectors of length 1.
+    """Words and pairs of words, weighed by how rare they are and condensed to at most 100 numbers; few blur noise away.
 
     Where words cannot be told apart, letters in rows of up to three take their place.
     """
@@ -69,7 +73,7 @@ class TfIdf:
         counted = self._vectorizer.transform(_cleaned(texts))
         if self.components is None:
             return torch.from_numpy(counted.toarray())
-        return normalize(torch.from_numpy(counted @ self.components.numpy().T), dim=1)
+        return torch.from_numpy(counted @ self.components.numpy().T)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TfIdf) or (self.components is None) != (other.components is None):
@@ -110,13 +114,14 @@ class TfIdf:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Vectors of length 1 from a frozen transformers encoder in a folder: the mean over the first `length` tokens.
+    """Vectors of length 1 from a frozen transformers encoder in a folder: the mean over up to 4 x `length` tokens.
+
+    They come from two thirds of the way up its layers: the last ones care for topics, and tell praise from blame worse.
 
     Of the encoder only the folder and a checksum are kept. If the folder is gone, one that is installed as a package
     takes its place, provided it is the same.
     """
 
-    tells_progress: ClassVar[bool] = True
     folder: Path
     length: int = 128
     checksum: str = field(default="")
@@ -128,11 +133,12 @@ class Sentences:
             raise ValueError(f"need the encoder of the training, but {self.folder} has changed since; bring it back")
         object.__setattr__(self, "checksum", found)
 
-    def __call__(self, texts: Sequence[str | None], *, progress: Callable[[int, int], object] | None = None) -> Tensor:
-        """The vectors (texts, width); `progress` is told how many texts are done and how many there are."""
+    def __call__(self, texts: Sequence[str | None], *, progress: Tell | None = None) -> Tensor:
+        """The vectors (texts, width); `progress` is told how many pieces of texts are done and how many there are."""
         if len(texts) == 0:
             return torch.zeros(0, self.width)
-        return embed(self.folder, ["" if text is None else text for text in texts], self.length, progress=progress)
+        known = ["" if text is None else text for text in texts]
+        return embed(self.folder, known, self.length, progress=progress, pieces=PIECES, depth=DEPTH)
 
     @property
     def width(self) -> int:
@@ -142,7 +148,8 @@ class Sentences:
 
     def describe(self) -> str:
         """One line: which encoder, and how much of a text it sees."""
-        return f"{self.width} numbers from the encoder in {self.folder}, which sees the first {self.length} tokens"
+        tokens = PIECES * self.length
+        return f"{self.width} numbers from the encoder in {self.folder}, which sees the first {tokens} tokens"
 
     @property
     def state(self) -> dict[str, Any]:
@@ -158,6 +165,62 @@ class Sentences:
                 raise ValueError(f"need the encoder of the training, but {folder} is gone; bring it back or train anew")
             folder = installed
         return cls(folder, state["length"], state["checksum"])
+
+
+@dataclass(frozen=True, eq=False)
+class WordsAndSentences:
+    """Words, and sentences if there is an encoder. Each part is centred and scaled to rows of length 1 on average."""
+
+    tells_progress: ClassVar[bool] = True
+    words: TfIdf
+    sentences: Sentences | None
+    centre: Tensor
+    scale: Tensor
+
+    @classmethod
+    def learn(
+        cls, texts: Sequence[str | None], folder: Path | None, *, seed: int = 0, progress: Tell | None = None
+    ) -> tuple[WordsAndSentences, Tensor]:
+        """What to see in texts, and what is seen in these, as an encoder takes its time."""
+        words = TfIdf.learn(texts, seed=seed)
+        sentences = None if folder is None else Sentences(folder)
+        parts = _parts(words, sentences, texts, progress)
+        centre = torch.cat([part.mean(0) for part in parts])
+        # Words share one scale, as the first of their numbers tell more than the last; the encoder's have one each.
+        length = (parts[0] - parts[0].mean(0)).square().sum(1).mean().sqrt()
+        scales = [length.expand(parts[0].shape[1])] + [part.std(0) * part.shape[1] ** 0.5 for part in parts[1:]]
+        scale = torch.cat(scales)
+        learned = cls(words, sentences, centre, scale.where(scale > TINY, 1.0))
+        return learned, learned._scaled(parts)
+
+    def __call__(self, texts: Sequence[str | None], *, progress: Tell | None = None) -> Tensor:
+        """The vectors (texts, width); `progress` is told how much of the encoder's work is done."""
+        return self._scaled(_parts(self.words, self.sentences, texts, progress))
+
+    def describe(self) -> str:
+        """One line: what the vectors are made of."""
+        return self.words.describe() + ("" if self.sentences is None else f", and {self.sentences.describe()}")
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Plain values and tensors, for `from_state`."""
+        sentences = None if self.sentences is None else self.sentences.state
+        return {"words": self.words.state, "sentences": sentences, "centre": self.centre, "scale": self.scale}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> WordsAndSentences:
+        """The one that had this state, if its encoder is still there."""
+        sentences = None if state["sentences"] is None else Sentences.from_state(state["sentences"])
+        return cls(TfIdf.from_state(state["words"]), sentences, state["centre"], state["scale"])
+
+    def _scaled(self, parts: list[Tensor]) -> Tensor:
+        return (torch.cat(parts, 1) - self.centre) / self.scale
+
+
+def _parts(
+    words: TfIdf, sentences: Sentences | None, texts: Sequence[str | None], progress: Tell | None
+) -> list[Tensor]:
+    return [words(texts), *([] if sentences is None else [sentences(texts, progress=progress)])]
 
 
 def installed_encoder() -> Path | None:
