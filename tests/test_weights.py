@@ -301,3 +301,44 @@ def test_due_says_what_the_next_step_will_do() -> None:
     for _ in range(8):
         said = weights.due
         assert weights.step(LOSSES) == said
+
+
+def test_an_estimate_made_elsewhere_is_used_and_nothing_is_held_out() -> None:
+    weights = rk.SampleWeights(10, rk.RRM(), estimate=rk.Estimate(0.2, 0.1, 0.3))
+    assert weights.held is None
+    assert weights.values.tolist() == [1.0] * 10
+    losses, labels = torch.arange(10.0), torch.zeros(10, dtype=torch.int64)
+    logits = torch.tensor([[1.0, 0.0]] * 8 + [[0.0, 1.0]] * 2)
+    weights.reduce(losses, torch.arange(10), logits, labels)
+    assert weights.step()
+    assert weights.removed.nonzero()[:, 0].tolist() == [8, 9]  # as many as the network disagrees with
+    again = rk.SampleWeights(10, rk.RRM())
+    again.load_state_dict(weights.state_dict())
+    assert again.estimate == pytest.approx(weights.estimate)
+    assert again.held is None
+
+
+def test_an_estimate_beside_a_share_that_is_told_is_refused() -> None:
+    with pytest.raises(ValueError, match="leave the estimate out"):
+        rk.SampleWeights(10, rk.RRM(contamination=0.2), estimate=rk.Estimate(0.2, 0.1, 0.3))
+
+
+def test_an_estimate_made_elsewhere_is_what_is_removed_if_the_loop_does_not_tell_what_the_network_says() -> None:
+    weights = rk.SampleWeights(10, rk.RRM(), warmup=1, estimate=rk.Estimate(0.3, 0.1, 0.5))
+    assert not weights.step(torch.arange(10.0))
+    assert weights.step(torch.arange(10.0))
+    assert weights.removed.nonzero()[:, 0].tolist() == [7, 8, 9]
+    assert weights.estimate == rk.Estimate(0.3, 0.1, 0.5)
+
+
+def test_training_by_an_estimate_goes_on_alike_from_its_state() -> None:
+    def fresh() -> rk.SampleWeights:
+        return rk.SampleWeights(50, rk.RRM(), every=2, warmup=1, estimate=rk.Estimate(0.2, 0.1, 0.3))
+
+    expected, resumed = train(fresh(), range(12)), fresh()
+    resumed.load_state_dict(train(fresh(), range(6)).state_dict())
+    train(resumed, range(6, 12))
+    assert resumed.history == expected.history
+    assert len(resumed.history) == 5
+    assert torch.equal(resumed.values, expected.values)
+    assert resumed.estimate == expected.estimate

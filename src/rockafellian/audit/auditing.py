@@ -25,8 +25,6 @@ from rockafellian.progress import Progress
 from rockafellian.reweight import RRM
 from rockafellian.weights import SampleWeights
 
-#: Epochs before the first re-weighting where no rows are held out to choose the moment.
-WARMUP = 3
 TOO_SHORT = "training ended before it could tell how many labels are wrong: nothing is flagged; raise --epochs"
 
 
@@ -94,9 +92,9 @@ def _weights(problem: Problem, progress: Progress) -> SampleWeights:
     """By the share told, by one found beforehand where rows are few or have several labels, or by RRM's own way."""
     n, settings, several = len(problem.rows), problem.settings, problem.labels.several
     if settings.contamination != "auto":
-        return SampleWeights(n, RRM(contamination=settings.contamination), warmup=WARMUP)
+        return SampleWeights(n, RRM(contamination=settings.contamination))
     if several or n <= FEW:
-        return SampleWeights(n, RRM(), estimate=estimate_share(problem, progress), warmup=WARMUP)
+        return SampleWeights(n, RRM(), estimate=estimate_share(problem, progress))
     return SampleWeights(n, RRM(), seed=settings.seed)
 
 

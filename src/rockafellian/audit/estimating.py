@@ -32,10 +32,10 @@ def estimate_share(problem: Problem, progress: Progress = "quiet") -> Estimate:
     said, targets = _said_of_unseen(problem, progress)
     if not problem.labels.several:
         return estimate_contamination(said, targets)
-    by_label = [(np.column_stack([1 - column, column]), targets[:, k].long()) for k, column in enumerate(said.T)]
-    found = [estimate_contamination(*each) for each in by_label]
-    right = np.prod([[1 - bound for bound in each] for each in found], axis=0)  # a row is, if all its labels are
-    return Estimate(*(1 - right).tolist())
+    # Each label of each row as a question of its own, with the answers 0 and 1; a row is right if all its labels are.
+    yes = said.reshape(-1)
+    found = estimate_contamination(np.column_stack([1 - yes, yes]), targets.reshape(-1).long())
+    return Estimate(*(1 - (1 - share) ** targets.shape[1] for share in found))
 
 
 @dataclass

@@ -88,7 +88,12 @@ class Texts:
 
     def content(self, source: Source) -> list[str]:
         """The texts; what is missing is empty."""
-        return [text or "" for text in source.column(self.column).cast(pa.large_string()).to_pylist()]
+        cells = source.column(self.column)
+        if pa.types.is_nested(cells.type) or pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
+            raise ValueError(
+                f"need texts in column {self.column!r}, got {cells.type}; name another, or make text of it"
+            )
+        return [text or "" for text in cells.cast(pa.large_string()).to_pylist()]
 
     def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
         """By words, and by a sentence encoder if there is one."""

@@ -70,11 +70,9 @@ class Model:
     @classmethod
     def load(cls, folder: Path) -> Model:
         """The model that `save` wrote."""
-        try:
-            described = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-            state = load(folder / TENSORS)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"need a trained model, but {folder} has no {Path(error.filename).name}") from error
+        if missing := [name for name in (DESCRIPTION, TENSORS) if not (folder / name).is_file()]:
+            raise FileNotFoundError(f"need a trained model, but {folder} has no {missing[0]}; train it anew")
+        described, state = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")), load(folder / TENSORS)
         if described.get("format") != FORMAT:
             raise ValueError(
                 f"need a model of format {FORMAT}, got {described.get('format')} in {folder}; train it anew"

@@ -117,7 +117,7 @@ def report(audit: Audit, table: pa.Table, key: str) -> Report:
         classes=labels.names,
         class_rows=[each["rows"] for each in per_class],
         class_flagged=[each["flagged"] for each in per_class],
-        matrix=[] if labels.several else _matrix(audit).tolist(),
+        matrix=_matrix(audit).tolist(),
         history=audit.history,
         kept_losses=audit.losses[~removed],
         removed_losses=audit.losses[removed],
@@ -204,8 +204,10 @@ def _per_class(audit: Audit) -> list[dict[str, int]]:
 
 
 def _matrix(audit: Audit) -> NDArray[np.int64]:
-    """Flagged rows by given and by suggested class."""
+    """Flagged rows by given and by suggested class; nothing where rows have several."""
     classes = len(audit.problem.labels.names)
+    if audit.problem.labels.several:
+        return np.zeros((classes, classes), np.int64)
     given, suggested = audit.problem.labels.given[audit.flagged], audit.suggested[audit.flagged]
     return np.bincount(given * classes + suggested, minlength=classes**2).reshape(classes, classes)
 

@@ -294,17 +294,24 @@ def _into_polars(frame: Any, new: pa.Table) -> Any:
 
 
 def _into_pandas(frame: Any, new: pa.Table) -> Any:
-    """By place, as names may be numbers; a kind of column that does not know the new cells gives way."""
+    """By place, as names may be numbers."""
     frame = frame.copy()
     for place, name in enumerate(map(str, frame.columns)):
         if name in new.column_names:
             column = new.column(name).to_pandas().set_axis(frame.index)
-            try:
-                typed = column.astype(frame.dtypes.iloc[place])
-            except (TypeError, ValueError):
-                typed = column
-            frame.isetitem(place, column if typed.isna().sum() > column.isna().sum() else typed)
+            frame.isetitem(place, _typed(column, frame.dtypes.iloc[place]))
     return frame
+
+
+def _typed(column: Any, kind: Any) -> Any:
+    """In the kind that the column had, unless that does not know the new cells."""
+    known = getattr(kind, "categories", None)
+    if known is not None and not set(column.dropna().unique()) <= set(known):
+        return column
+    try:
+        return column.astype(kind)
+    except (TypeError, ValueError):
+        return column
 
 
 def _named(path: Path | None) -> str:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date
@@ -41,7 +41,7 @@ def train(
     force: bool = False,
     resume: bool = False,
     progress: Progress = "auto",
-    say: Any = print,
+    say: Callable[[str], object] = print,
 ) -> tuple[Path, Audit]:
     """Audit the data and leave all that came of it in a folder: `out`, or a new one in runs/."""
     if resume and (out is None or force):

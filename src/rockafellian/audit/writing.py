@@ -83,11 +83,12 @@ def _is_written_bare(path: Path, table: pa.Table, delimiter: str) -> bool:
 def _write_quoted(path: Path, table: pa.Table, delimiter: str) -> None:
     head = pa.array(table.column_names, pa.large_string())
     names = _quoted(head, "".join(DELIMITERS)).to_pylist()
-    nothing = '""' if table.num_columns == 1 else ""  # an empty line would be no row
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(delimiter.join(names) + "\n")
         for batch in table.to_batches(max_chunksize=10_000):
-            cells = [_quoted(column, delimiter).fill_null(nothing) for column in batch.columns]
+            cells = [_quoted(column, delimiter).fill_null("") for column in batch.columns]
+            if len(cells) == 1:  # an empty line would be no row
+                cells = [pc.if_else(pc.equal(cells[0], ""), _text('""'), cells[0])]
             file.writelines(f"{line}\n" for line in pc.binary_join_element_wise(*cells, _text(delimiter)).to_pylist())
 
 
