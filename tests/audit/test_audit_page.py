@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from browser import until
 
-from rockafellian.audit.page import CLASSES, Report, Suspect, certainty, headline, render
+from rockafellian.audit.figures import CLASSES
+from rockafellian.audit.page import render
+from rockafellian.audit.report import Report, Suspect, certainty, headline
 from rockafellian.estimate import Estimate
 from rockafellian.history import Epoch, History, Round
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from rockafellian.audit.auditing import Audit
 from rockafellian.audit.labels import relabelled
-from rockafellian.audit.page import Report, Suspect, render
+from rockafellian.audit.page import render
+from rockafellian.audit.report import Report, Suspect
 from rockafellian.audit.writing import suffix_for, write_rows
 from rockafellian.findings import COLUMNS
 from rockafellian.placing import placed
