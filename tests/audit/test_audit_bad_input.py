@@ -188,6 +188,10 @@ CASES: dict[str, tuple[Make, str]] = {
     "the label as text": (good("--label", "label", "--text", "label"), "beside the label"),
     "an id that is not one": (good("--label", "label", "--id", "colour"), "another in every row"),
     "several labels that are none": (good("--label", "label", "--label", "colour"), "need 0 and 1"),
+    "a loss for several labels": (
+        good_with(lambda f: f.assign(label=f.index % 2, big=f.index % 3 == 0), "--label", "big", "--loss", "mse"),
+        "several labels",
+    ),
     "a share above 1": (good("--label", "label", "--contamination", "20"), "in [0, 1)"),
     "a share that is a word": (good("--label", "label", "--contamination", "some"), "'some'"),
     "an unknown loss": (good("--label", "label", "--loss", "hinge"), "cce, mse"),

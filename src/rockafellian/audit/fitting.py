@@ -54,11 +54,9 @@ def new_model(problem: Problem) -> Model:
 
 
 def choose_loss(problem: Problem) -> Loss:
-    """One loss per row: as told, or cross-entropy."""
+    """One loss per row: as told, or cross-entropy; that of each label where rows have several."""
     name = problem.settings.loss or DEFAULT_LOSS
     if problem.labels.several:
-        if problem.settings.loss is not None:
-            raise ValueError(f"need no loss where rows have several labels, as bce is the one; got {name!r}")
         return bce
     if name == "elr":
         return ELR(len(problem.rows), len(problem.labels.names))

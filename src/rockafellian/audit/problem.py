@@ -47,6 +47,8 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
     source = read(data)
     settings = replace(settings, label=settings.label or _label_of(source))
     labels = read_labels(source, settings.label, settings.separator)
+    if labels.several and settings.loss is not None:
+        raise ValueError(f"need no loss where rows have several labels, as bce is the one; got {settings.loss!r}")
     id_column = _id_column(source, settings)
     others = [name for name in source.table.column_names if name not in (*settings.label, id_column)]
     others += ["file"] if source.form == "folder" else []
