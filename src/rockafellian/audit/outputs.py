@@ -219,7 +219,9 @@ def _facts(audit: Audit) -> dict[str, str]:
     facts = {
         "Data": f"{problem.kind.describe()}: {len(problem.source):,} rows, {len(problem.labels.names)} classes",
         "What the network sees": problem.features.describe(),
-        "Network": ", ".join(f"{name} {value}" for name, value in audit.model.description.items()),
+        "Network": ", ".join(f"{name} {value}" for name, value in audit.model.description.items()).removeprefix(
+            "network "
+        ),
         "Training": f"{last.epoch} epochs in {audit.seconds:.0f} s",
         "Agrees with the labels given": "" if last.accuracy is None else f"{last.accuracy:.1%} in the last epoch",
         "Validation": "" if last.valid_accuracy is None else f"{last.valid_accuracy:.1%} right after the last epoch",
