@@ -192,6 +192,10 @@ CASES: dict[str, tuple[Make, str]] = {
         good_with(lambda f: f.assign(label=f.index % 2, big=f.index % 3 == 0), "--label", "big", "--loss", "mse"),
         "several labels",
     ),
+    "several labels that look like one": (
+        good_with(lambda f: f.assign(**{"label": f.index % 2, "big | old": f.index % 3 == 0}), "--label", "big | old"),
+        "rename it",
+    ),
     "a share above 1": (good("--label", "label", "--contamination", "20"), "in [0, 1)"),
     "a share that is a word": (good("--label", "label", "--contamination", "some"), "'some'"),
     "an unknown loss": (good("--label", "label", "--loss", "hinge"), "cce, mse"),

@@ -116,6 +116,11 @@ def _check(labels: Labels, source: Source) -> None:
             f"need classes that come again and again, got {classes} different labels in {rows} rows of column "
             f"{column!r}; it looks like an id or a number to predict: name another"
         )
+    joint = labels.separator or " | "
+    if labels.several and (mixed := [name for name in labels.names if joint in name]):
+        raise ValueError(
+            f"need labels without {joint!r}, which stands between several of them; got {mixed[0]!r}; rename it"
+        )
     if rows < LEAST_ROWS:
         raise ValueError(
             f"need at least {LEAST_ROWS} rows with a label, got {rows}; there is nothing to learn from fewer"
