@@ -12,6 +12,7 @@ import torch
 import adversarial
 import digits
 import own_data
+import own_data_page
 import reweight as benchmark
 
 
@@ -74,7 +75,7 @@ def test_the_page_on_digits_is_written_from_the_record() -> None:
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:
     record, large = (json.loads(path.read_text()) for path in (own_data.RESULTS, own_data.MEMORY))
-    assert own_data.PAGE.read_text() == own_data.render(record, large)
+    assert own_data.PAGE.read_text() == own_data_page.render(record, large)
 
 
 def test_every_set_of_own_data_is_on_record_with_all_seeds() -> None:
@@ -104,10 +105,10 @@ def test_the_command_is_run_on_flipped_and_on_clean_labels_and_judged() -> None:
     assert (flipped["rows"], flipped["wrong"], clean["wrong"]) == (60, 12, 0)
     assert clean["f1"] is None
     assert min(flipped["seconds"], flipped["processor_seconds"]) > 0
-    f1, seconds = own_data.promises({"cancer": found})
+    f1, seconds = own_data_page.promises({"cancer": found})
     assert f1.met == (flipped["f1"] >= 0.7)
     assert seconds.met
-    assert "| cancer | 0 | 60 | 12 |" in own_data.render({"cancer": found})
+    assert "| cancer | 0 | 60 | 12 |" in own_data_page.render({"cancer": found})
 
 
 def test_a_command_that_fails_is_no_figure() -> None:
@@ -151,7 +152,7 @@ def test_a_promise_is_met_or_not_by_the_figures() -> None:
     run = {"f1": 0.9, "seconds": 10.0}
     found = {"targets": {"f1": 0.8, "seconds": 120}, "flipped": [run, {**run, "f1": 0.6}], "clean": run}
     large = {"targets": {"bytes": 6e9}, "peak_bytes": 7e9}
-    said = own_data.promises({"digits": found}, large)
+    said = own_data_page.promises({"digits": found}, large)
     assert [(each.what, each.met) for each in said] == [("F1", False), ("seconds", True), ("memory", False)]
     slow = {"digits": {**found, "clean": {**run, "seconds": 120.0}}}
-    assert not own_data.promises(slow)[1].met
+    assert not own_data_page.promises(slow)[1].met

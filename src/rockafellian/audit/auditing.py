@@ -119,15 +119,12 @@ def _last_look(
 def _suggestions(problem: Problem, model: Model, logits: Tensor) -> tuple[Classes, NDArray[np.float32]]:
     """What the network says of every row of the source, also of those without a label, and how surely."""
     source, rows = problem.source, problem.rows
-    several = problem.labels.several
     said = np.zeros((len(source), logits.shape[1]), np.float32)
-    said[rows] = (logits.sigmoid() if several else logits.softmax(1)).numpy()
+    said[rows] = model.said(logits).numpy()
     if len(rows) < len(source):
         others = np.flatnonzero(~problem.labels.known)
         said[others] = model.probabilities(source.take(others))
-    if several:
-        return said > 0.5, np.maximum(said, 1 - said).prod(1)
-    return said.argmax(1), said.max(1)
+    return model.decided(said)
 
 
 def _named(found: Findings, problem: Problem, suggested: Classes, probability: NDArray[np.float32]) -> Findings:

@@ -70,8 +70,7 @@ def _class(label: str | None, labels: Labels, row: int) -> int | list[bool]:
     known = {safe(name): number for number, name in enumerate(labels.names)} | {
         name: number for number, name in enumerate(labels.names)
     }
-    joint = labels.separator or " | "
-    parts = [part.strip() for part in (label or "").removeprefix("'").split(joint) if part.strip()]
+    parts = [part.strip() for part in (label or "").removeprefix("'").split(labels.joint) if part.strip()]
     wanted = parts if labels.several else [label or ""]
     if unknown := [name for name in wanted if name not in known]:
         raise ValueError(

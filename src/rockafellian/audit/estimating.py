@@ -49,8 +49,7 @@ class _Listener:
     epochs: int = 0
 
     def hear(self, epoch: Epoch) -> None:
-        logits = self.model.outputs(self.inputs)
-        self.total = self.total + (logits.sigmoid() if self.model.several else logits.softmax(1))
+        self.total = self.total + self.model.said(self.model.outputs(self.inputs))
         self.epochs = epoch.epoch
 
     def has_heard_enough(self, epoch: Epoch) -> bool:

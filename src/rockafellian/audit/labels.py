@@ -18,6 +18,8 @@ from rockafellian.audit.reading import Source
 Classes: TypeAlias = NDArray[Any]
 
 LEAST_ROWS = 20
+#: What stands between the labels of a row that has several, unless its data have another separator.
+JOINT = " | "
 #: What people write for "has it" and "has it not" in a column of its own for each label.
 YES, NO = {"1", "true", "yes", "y", "t", "x"}, {"0", "false", "no", "n", "f"}
 
@@ -35,6 +37,11 @@ class Labels:
     separator: str | None = None
 
     @property
+    def joint(self) -> str:
+        """What stands between several labels of a row."""
+        return self.separator or JOINT
+
+    @property
     def several(self) -> bool:
         """Whether a row may have several labels, or none of them."""
         return self.given.ndim == 2
@@ -50,7 +57,7 @@ class Labels:
         if not self.several:
             return names[classes]
         sets, place = np.unique(classes, axis=0, return_inverse=True)
-        joined = [(self.separator or " | ").join(names[np.flatnonzero(each)]) for each in sets]
+        joined = [self.joint.join(names[np.flatnonzero(each)]) for each in sets]
         return np.array(joined, dtype=object)[place.reshape(-1)]
 
 
@@ -116,7 +123,7 @@ def _check(labels: Labels, source: Source) -> None:
             f"need classes that come again and again, got {classes} different labels in {rows} rows of column "
             f"{column!r}; it looks like an id or a number to predict: name another"
         )
-    joint = labels.separator or " | "
+    joint = labels.joint
     if labels.several and (mixed := [name for name in labels.names if joint in name]):
         raise ValueError(
             f"need labels without {joint!r}, which stands between several of them; got {mixed[0]!r}; rename it"

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from rockafellian.audit.kinds import Images, Kind
+from rockafellian.audit.labels import JOINT
 from rockafellian.audit.model import Model
 from rockafellian.audit.outputs import write_json
 from rockafellian.audit.reading import Source
@@ -31,7 +32,7 @@ def export(folder: Path, out: Path, *, everything: bool = False, data: Path | No
     model = Model.load(folder / "model")
     table = pyarrow.parquet.read_table(folder / "findings.parquet")
     chosen = table if everything else table.filter(pc.field("is_label_issue"))
-    joint = described["settings"]["separator"] or " | "
+    joint = described["settings"]["separator"] or JOINT
     tasks = [_task(model, source, row, joint) for row in chosen.sort_by("label_quality").to_pylist()]
     write_json(out, tasks)
     with placed(out.with_suffix(".xml")) as partial:

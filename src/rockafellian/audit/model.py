@@ -46,9 +46,17 @@ class Model:
 
     def probabilities(self, source: Source, progress: Progress = "quiet") -> NDArray[np.float32]:
         """By row and class; they add up to 1 unless rows have several labels."""
-        logits = self.outputs(encode(self.kind, self.features, source, progress))
-        found: NDArray[np.float32] = (logits.sigmoid() if self.several else logits.softmax(1)).numpy()
-        return found
+        return self.said(self.outputs(encode(self.kind, self.features, source, progress))).numpy()
+
+    def said(self, logits: Tensor) -> Tensor:
+        """Logits as probabilities."""
+        return logits.sigmoid() if self.several else logits.softmax(1)
+
+    def decided(self, probabilities: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """The class of each row, or which it has if there are several, and how sure the network is of that."""
+        if self.several:
+            return probabilities > 0.5, np.maximum(probabilities, 1 - probabilities).prod(1)
+        return probabilities.argmax(1), probabilities.max(1)
 
     def save(self, folder: Path) -> None:
         """Write both files; the one with the tensors comes last."""

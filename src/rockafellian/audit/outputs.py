@@ -127,7 +127,7 @@ def report(audit: Audit, table: pa.Table, key: str) -> Report:
         facts=_facts(audit),
         notices=audit.notices,
         multi=labels.several,
-        joint=labels.separator or " | ",
+        joint=labels.joint,
     )
 
 

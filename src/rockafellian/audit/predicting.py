@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from rockafellian.audit.labels import JOINT
 from rockafellian.audit.model import Model
 from rockafellian.audit.reading import read
 from rockafellian.audit.run import open_run
@@ -19,13 +20,10 @@ def predict(folder: Path, data: Path, out: Path, *, force: bool = False) -> int:
     described = open_run(folder)
     model, source = Model.load(folder / "model"), read(data, labelled=False)
     said = model.probabilities(source, progress="auto")
+    classes, sure = model.decided(said)
     names = np.array(model.classes, dtype=object)
-    if model.several:
-        joint = described["settings"]["separator"] or " | "
-        label = [joint.join(names[row > 0.5]) for row in said]
-        sure = np.maximum(said, 1 - said).prod(1)
-    else:
-        label, sure = names[said.argmax(1)].tolist(), said.max(1)
+    joint = described["settings"]["separator"] or JOINT
+    label = [joint.join(names[row]) for row in classes] if model.several else names[classes].tolist()
     added = {"predicted_label": pa.array(label), "predicted_probability": pa.array(sure)}
     added |= {f"probability_{name}": pa.array(said[:, i]) for i, name in enumerate(model.classes)}
     table = source.table

@@ -59,7 +59,7 @@ def write_table(path: Path, table: pa.Table, delimiter: str = ",") -> None:
 
 
 def _write_csv(path: Path, table: pa.Table, delimiter: str) -> None:
-    """Quotes only where a cell needs them: without any if that is possible, which is ten times as fast."""
+    """Quotes only where a cell needs them: without any if that is possible, which is faster."""
     plain = pa.table({name: _as_cells(name, table.column(name)) for name in table.column_names})
     with placed(path) as partial:
         if _names_need_quotes(table.column_names) or not _is_written_bare(partial, plain, delimiter):
