@@ -10,6 +10,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "rockafellian"
 LEVELS = {
     "charts": 0,
+    "distributed": 0,
+    "integrations.__init__": 0,
     "checkpoints": 0,
     "losses": 0,
     "machine": 0,
@@ -70,6 +72,11 @@ LEVELS = {
     "findings": 5,
     "paper.datasets": 5,
     "paper.features": 5,
+    "integrations.huggingface": 6,
+    "integrations.keras": 6,
+    "integrations.lightning": 6,
+    "integrations.sklearn": 6,
+    "integrations.skorch": 6,
     "loop": 6,
     "training": 7,
     "paper.recipes": 7,
@@ -124,6 +131,11 @@ EXTRAS = {
     "demo": {"sklearn"},
     "findings": {"pandas"},
     "history": {"matplotlib", "pandas"},
+    "integrations.huggingface": {"transformers", "datasets", "safetensors"},
+    "integrations.keras": {"keras"},
+    "integrations.lightning": {"lightning"},
+    "integrations.sklearn": {"sklearn"},
+    "integrations.skorch": {"skorch"},
     "progress": {"rich"},
     "paper.blocks": {"jinja2", "rich"},
     "paper.cells": {"sklearn"},
@@ -146,7 +158,12 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} imports relatively; write the full name"
-            package = node.module in ("rockafellian", "rockafellian.paper", "rockafellian.audit")
+            package = node.module in (
+                "rockafellian",
+                "rockafellian.paper",
+                "rockafellian.audit",
+                "rockafellian.integrations",
+            )
             found |= {f"{node.module}.{alias.name}" for alias in node.names} if package else {node.module}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import rockafellian as rk
-from rockafellian.notes import UNKNOWN, Notes, as_classes
+from rockafellian.notes import UNKNOWN, Notes, as_classes, words_of
 
 
 def noted(n_samples: int, *batches: tuple[list[int], Tensor, Tensor]) -> Notes:
     notes = Notes(n_samples)
     for rows, logits, labels in batches:
-        notes.add(torch.tensor(rows), *as_classes(logits, labels))
+        notes.add(torch.tensor(rows), words_of(*as_classes(logits, labels)))
     return notes
 
 
@@ -77,7 +77,7 @@ def test_margins_are_averaged_over_batches_and_the_last_word_stands() -> None:
 def test_of_a_row_twice_in_one_batch_the_last_word_stands_and_both_count() -> None:
     n = 1000  # enough that a parallel write would show
     logits, labels = random_batch(2 * n, 4, seed=0)
-    rows = torch.arange(n).repeat(2)
+    rows, labels = torch.arange(n).repeat(2), labels[:n].repeat(2)
     together = noted(n, (rows.tolist(), logits, labels))
     one_by_one = noted(n, (rows[:n].tolist(), logits[:n], labels[:n]), (rows[n:].tolist(), logits[n:], labels[n:]))
     assert together.labels.tolist() == labels[n:].tolist()
@@ -114,7 +114,7 @@ def test_a_state_is_a_copy_and_notes_go_on_from_it() -> None:
     resumed = Notes(12)
     resumed.load_state_dict(state)
     for each in (notes, resumed):
-        each.add(torch.tensor(rows), later, labels)
+        each.add(torch.tensor(rows), words_of(later, labels))
     for name, part in notes.state_dict().items():
         assert torch.equal(resumed.state_dict()[name].nan_to_num(-7.0), part.nan_to_num(-7.0)), name
     assert state["predicted"][:10].tolist() == logits.argmax(1).tolist()
@@ -158,3 +158,29 @@ def test_notes_are_what_sample_weights_have_of_a_loop() -> None:
     logits, labels = random_batch(6, 3, seed=0)
     weights.reduce(torch.rand(6), torch.arange(6), logits, labels)
     assert weights.notes.average_margin.tolist() == pytest.approx(margins(logits, labels), rel=1e-5)
+
+
+def test_a_row_whose_label_changes_is_refused_and_nothing_is_noted() -> None:
+    logits, labels = random_batch(6, 3, seed=0)
+    notes = noted(6, (list(range(6)), logits, labels))
+    before = notes.state_dict()
+    with pytest.raises(ValueError, match=r"the same label of a row.*row \d, which had \d before.*Indexed"):
+        notes.add(torch.arange(6), words_of(logits, (labels + 1) % 3))
+    for name, part in before.items():
+        assert torch.equal(notes.state_dict()[name], part), name
+
+
+def test_rows_shuffled_without_their_index_are_noticed_in_the_loop() -> None:
+    weights = rk.SampleWeights(60, rk.RRM(contamination=0.2))
+    logits, labels = random_batch(60, 3, seed=0)
+    weights.reduce(torch.rand(60), torch.arange(60), logits, labels)
+    weights.step()
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(1))
+    weights.reduce(
+        torch.rand(60), torch.arange(60), logits[order], labels[order]
+    )  # the place in the epoch, not the row
+    values = weights.values.clone()
+    with pytest.raises(ValueError, match="shuffled without it"):
+        weights.step()
+    assert torch.equal(weights.values, values)
+    assert weights.epoch == 1

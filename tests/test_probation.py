@@ -6,16 +6,21 @@ from torch import Tensor
 
 import rockafellian as rk
 from rockafellian import probation as probation_module
-from rockafellian.notes import Notes
+from rockafellian.notes import Notes, words_of
 from rockafellian.probation import MOST, Probation
 
 N = 500
 
 
+def hear(probation: Probation, rows: Tensor, logits: Tensor) -> None:
+    held = torch.isin(rows, probation.rows)
+    probation.add(rows[held], logits[held].softmax(1))
+
+
 def say(probation: Probation, notes: Notes, logits: Tensor, labels: Tensor, rows: Tensor | None = None) -> None:
     rows = torch.arange(len(notes)) if rows is None else rows
-    notes.add(rows, logits[rows], labels[rows])
-    probation.add(rows, logits[rows])
+    notes.add(rows, words_of(logits[rows], labels[rows]))
+    hear(probation, rows, logits[rows])
 
 
 def network(agrees: float, labels: Tensor, seed: int = 0) -> Tensor:
@@ -133,8 +138,8 @@ def test_a_state_is_a_copy_and_another_probation_goes_on_from_it() -> None:
     resumed.load_state_dict(state)
     for logits in (network(0.6, labels, 1), network(0.6, labels, 2)):
         for each in (probation, resumed):
-            each.add(torch.arange(N), logits)
-    notes.add(torch.arange(N), logits, labels)
+            hear(each, torch.arange(N), logits)
+    notes.add(torch.arange(N), words_of(logits, labels))
     assert resumed.is_over(notes) == probation.is_over(notes) is False
     assert resumed.estimate(notes) == probation.estimate(notes)
     for name, part in probation.state_dict().items():
@@ -142,7 +147,7 @@ def test_a_state_is_a_copy_and_another_probation_goes_on_from_it() -> None:
     assert not torch.equal(state["sums"], probation.state_dict()["sums"])
     early = Probation(N, seed=2)
     early.load_state_dict(fresh_state)  # saved before anything was said
-    early.add(torch.arange(N), logits)
+    hear(early, torch.arange(N), logits)
     assert torch.equal(early.rows, probation.rows)
 
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 UNKNOWN = -1  # the label of a row that no batch has shown yet
+
+
+class Words(NamedTuple):
+    """What a network said of rows: beside the label given, its choice, how sure it was, and the margin of the label."""
+
+    labels: Tensor
+    predicted: Tensor
+    probability: Tensor
+    margin: Tensor
 
 
 class Notes:
@@ -49,19 +60,29 @@ class Notes:
         """A score in [0, 1] to rank rows by, the worst label lowest: the average margin, squeezed; NaN where none."""
         return self.average_margin.sigmoid()
 
-    def add(self, rows: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """Take down what the network said of these rows, read by `as_classes`; of a row that comes twice, the last."""
-        (best, runner_up), (predicted, _) = (part.unbind(1) for part in logits.topk(2, dim=1))
-        own = logits.gather(1, labels[:, None])[:, 0]
-        margin = own - torch.where(predicted == labels, runner_up, best)
-        probability = (best - logits.logsumexp(1)).exp()
+    def add(self, rows: Tensor, words: Words) -> None:
+        """Take down what the network said of these rows; of a row that comes twice, the last stands and both count."""
         at = rows.numpy()
+        labels, predicted, probability, margin = (part.numpy() for part in words)
+        self._check_labels(at, labels)
         # numpy fixes the order of writing where a row comes twice; torch does not.
-        self.labels.numpy()[at] = labels.numpy()
-        self.predicted.numpy()[at] = predicted.numpy()
-        self.probability.numpy()[at] = probability.numpy()
-        np.add.at(self._margin_sum.numpy(), at, margin.numpy())
+        self.labels.numpy()[at] = labels
+        self.predicted.numpy()[at] = predicted
+        self.probability.numpy()[at] = probability
+        np.add.at(self._margin_sum.numpy(), at, margin)
         np.add.at(self._count.numpy(), at, np.float32(1))
+
+    def _check_labels(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
+        """A row keeps its label. If it has another, the number is not that of the row."""
+        known = self.labels.numpy()[rows]
+        changed = np.flatnonzero((known != UNKNOWN) & (known != labels))
+        if len(changed):
+            first = changed[0]
+            raise ValueError(
+                f"need the same label of a row each time, got {labels[first]} for row {rows[first]}, which had "
+                f"{known[first]} before ({len(changed)} such rows): the index does not go with the rows, as if they "
+                "were shuffled without it; let the dataset give it, as Indexed(dataset) does"
+            )
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy, as tensors only."""
@@ -71,6 +92,14 @@ class Notes:
         """Go on from a `state_dict` of as many rows."""
         for name in self.PER_ROW:
             getattr(self, name).copy_(state[name.removeprefix("_")])
+
+
+def words_of(logits: Tensor, labels: Tensor) -> Words:
+    """What these logits say, read by `as_classes`."""
+    (best, runner_up), (predicted, _) = (part.unbind(1) for part in logits.topk(2, dim=1))
+    own = logits.gather(1, labels[:, None])[:, 0]
+    margin = own - torch.where(predicted == labels, runner_up, best)
+    return Words(labels, predicted, (best - logits.logsumexp(1)).exp(), margin)
 
 
 def as_classes(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

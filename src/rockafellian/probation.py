@@ -36,14 +36,15 @@ class Probation:
         self._counts = torch.zeros(size)
         self._best = torch.tensor(-1.0, dtype=torch.float64)
 
-    def add(self, rows: Tensor, logits: Tensor) -> None:
-        """Take down what the network says of those of these rows that are held out; logits (batch, classes)."""
-        at = torch.searchsorted(self.rows, rows).clamp(max=len(self.rows) - 1)
-        held = self.rows[at] == rows
+    def add(self, rows: Tensor, said: Tensor) -> None:
+        """Take down what the network says of these rows, which are held out; probabilities (batch, classes)."""
+        if len(rows) == 0:
+            return
         if self._sums.shape[1] == 0:
-            self._sums = torch.zeros(len(self.rows), logits.shape[1])
-        self._sums.index_add_(0, at[held], logits[held].softmax(1))
-        self._counts.index_add_(0, at[held], torch.ones(int(held.sum())))
+            self._sums = torch.zeros(len(self.rows), said.shape[1])
+        at = torch.searchsorted(self.rows, rows)
+        self._sums.index_add_(0, at, said)
+        self._counts.index_add_(0, at, torch.ones(len(rows)))
 
     def is_over(self, notes: Notes) -> bool:
         """Whether the network agrees with no more of the labels now than after its best epoch so far."""

@@ -9,10 +9,11 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from rockafellian import distributed
 from rockafellian.classes import Rule, Said, weigh
 from rockafellian.estimate import Estimate
 from rockafellian.notes import Notes
-from rockafellian.pending import Pending
+from rockafellian.pending import Pending, Report, joined
 from rockafellian.probation import Probation
 from rockafellian.reweight import RRM
 from rockafellian.vectors import Array, read_losses, read_prior, to_tensor
@@ -39,6 +40,9 @@ class SampleWeights:
     network agrees with no more of their labels than an epoch before; then comes the `estimate` and the first
     re-weighting. Each one removes as many rows as the network disagrees with, within the interval of the estimate.
     Where an `estimate` was made in another way, none is held out.
+
+    Of several processes (torch.distributed) each says what it saw, and `step`, which all must call, brings it together:
+    all have the same weights. Between two steps each knows what all knew at the last one.
 
     Memory: 24 bytes a row, and 20 for `notes` where `reduce` is told what the network says.
     """
@@ -84,7 +88,10 @@ class SampleWeights:
         self._round_sum, self._round_count, self._run_sum, self._run_count = torch.zeros(
             4, n_samples, device=self.device
         ).unbind()
+        #: How often `reduce` or `remember` was called.
+        self.reports = 0
         self._pending = Pending()
+        self._reports: list[Report] = []
         self._probation = Probation(n_samples, seed) if auto and estimate is None else None
         self._start = warmup
         if self._probation is not None:
@@ -137,6 +144,7 @@ class SampleWeights:
         """Only take note of these losses, for rows that the loop leaves out; returns the index, checked."""
         rows = self._checked_rows(losses, torch.as_tensor(index))
         self._pending.add(rows, losses, logits, labels)
+        self.reports += 1
         if self._pending.is_full:
             self._take_down()
         return rows
@@ -157,6 +165,8 @@ class SampleWeights:
         that were share the mass they had. An error leaves everything as it was.
         """
         self._take_down()
+        if distributed.is_shared():
+            self._exchange()
         epoch, due = self.epoch + 1, self.due
         if due:
             self._reweight(epoch, losses() if callable(losses) else losses)
@@ -200,24 +210,31 @@ class SampleWeights:
             for epoch, threshold, c_min, removed, gap in state["history"].tolist()
         ]
         self._start = int(state["start"])
-        self._pending = Pending()
+        self._pending, self._reports = Pending(), []
         self._notes = _loaded(state, "notes.", lambda: Notes(len(self)))
         self._probation = _loaded(state, "probation.", lambda: Probation(len(self), seed=0))
         self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
 
     def _take_down(self) -> None:
-        """Bring what is pending into the sums and the notes."""
-        if not self._pending:
-            return
-        rows, losses, told = self._pending.gathered()
+        """Bring what is pending into the sums and the notes; of several processes each keeps it until `step`."""
+        if self._pending:
+            self._reports.append(self._pending.report(self.held))
+            self._pending = Pending()
+        if self._reports and not distributed.is_shared():
+            self._exchange()
+
+    def _exchange(self) -> None:
+        """Bring the reports of all processes into the sums and the notes of each."""
+        report = Report(*(distributed.gathered(part) for part in joined(self._reports)))
+        if report.words is not None:
+            self._notes = self._notes or Notes(len(self))
+            self._notes.add(*report.words)
+            if self._probation is not None:
+                self._probation.add(*report.chances)
+        rows, losses = (part.to(self.device) for part in report.losses)
         self._round_sum.index_add_(0, rows, losses.to(self._round_sum))
         self._round_count.index_add_(0, rows, torch.ones_like(self._round_count[rows]))
-        if told is not None:
-            self._notes = self._notes or Notes(len(self))
-            self._notes.add(*told)
-            if self._probation is not None:
-                self._probation.add(told.rows, told.logits)
-        self._pending = Pending()
+        self._reports = []
 
     def _known_notes(self) -> Notes:
         notes = self.notes
