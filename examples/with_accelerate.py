@@ -1,0 +1,32 @@
+"""Accelerate with RRM: three classes, 40 % wrong labels. The lines that say RRM are the whole change."""
+
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader, TensorDataset
+
+import rockafellian as rk
+
+torch.manual_seed(0)
+truth = torch.arange(1500) % 3
+x = 3 * torch.eye(3)[truth] + torch.randn(1500, 3)
+wrong = torch.rand(1500) < 0.4
+train = TensorDataset(x, torch.where(wrong, (truth + torch.randint(1, 3, (1500,))) % 3, truth))
+accelerator = Accelerator(cpu=True)
+network = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+criterion = torch.nn.CrossEntropyLoss(reduction="none")  # RRM
+weights = rk.SampleWeights(len(train), rk.RRM())  # RRM
+loader = DataLoader(rk.Indexed(train), batch_size=25, shuffle=True)  # RRM
+model, optimizer, loader = accelerator.prepare(network, optimizer, loader)
+for _ in range(10):
+    for inputs, labels, index in loader:  # RRM
+        optimizer.zero_grad()
+        logits = model(inputs)
+        accelerator.backward(weights.reduce(criterion(logits, labels), index, logits, labels))  # RRM
+        optimizer.step()
+    weights.step()  # RRM
+removed = weights.removed
+accelerator.print(f"{wrong[removed].float().mean():.0%} of the {removed.sum()} rows it removed are wrong")
+accelerator.wait_for_everyone()
+model, optimizer, loader = accelerator.free_memory(model, optimizer, loader)
+accelerator.end_training()

@@ -1,0 +1,376 @@
+import copy
+import io
+import logging
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning import LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler, Subset, TensorDataset
+
+import rockafellian as rk
+from rockafellian.integrations.lightning import Reweight
+from toy import Toy, make_toy, precision_and_recall
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers"),
+    pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch ended"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty"),
+]
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+TOLD = rk.RRM(contamination=0.4)
+BATCH = 50
+
+
+class Classifier(LightningModule):
+    def __init__(self, weights: rk.SampleWeights) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+        self.weights = weights
+
+    def training_step(self, batch: list[Tensor], _: int) -> Tensor:
+        x, y, index = batch
+        logits = self.model(x)
+        return self.weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits, y)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Judged(Classifier):
+    def validation_step(self, batch: list[Tensor], number: int) -> None:
+        self.log("loss", cross_entropy(self.model(batch[0]), batch[1]))
+
+    test_step = validation_step
+
+
+class ByEpoch(Sampler[int]):
+    """An order that follows from the epoch alone, which Lightning tells by `set_epoch`."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.epoch = n, 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        yield from torch.randperm(self.n, generator=torch.Generator().manual_seed(self.epoch)).tolist()
+
+
+class Resumable:
+    """A loader that can go on in the middle of an epoch, as torchdata's StatefulDataLoader does."""
+
+    def __init__(self, toy: Toy) -> None:
+        self.loader, self.done = loader_of(toy), 0
+        self.dataset, self.sampler = self.loader.dataset, self.loader.sampler
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        skip, self.done = self.done, 0
+        for number, batch in enumerate(self.loader):
+            if number >= skip:
+                self.done = (number + 1) % len(self)
+                yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        return {"done": self.done}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.done = state["done"]
+
+
+def loader_of(toy: Toy) -> DataLoader[Any]:
+    rows = rk.Indexed(TensorDataset(toy.x, toy.y))
+    return DataLoader(rows, batch_size=BATCH, sampler=ByEpoch(len(rows)))
+
+
+def valid_of(toy: Toy) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(toy.x[:60], toy.y[:60]), batch_size=30)
+
+
+def make_trainer(weights: rk.SampleWeights, *, max_epochs: int = 2, **settings: Any) -> Trainer:
+    settings = {"logger": False, "enable_checkpointing": False} | settings
+    callbacks = [*settings.pop("callbacks", []), Reweight(weights)]
+    return Trainer(
+        max_epochs=max_epochs,
+        accelerator="cpu",
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=callbacks,
+        **settings,
+    )
+
+
+def run(toy: Toy, rule: rk.RRM = TOLD, *, epochs: int = 2, **settings: Any) -> rk.SampleWeights:
+    weights = rk.SampleWeights(len(toy.y), rule)
+    make_trainer(weights, max_epochs=epochs, **settings).fit(Classifier(weights), loader_of(toy))
+    return weights
+
+
+def plain_loop(toy: Toy, rule: rk.RRM, *, epochs: int) -> rk.SampleWeights:
+    weights = rk.SampleWeights(len(toy.y), rule)
+    module, loader = Classifier(weights), loader_of(toy)
+    optimizer = module.configure_optimizers()
+    for epoch in range(epochs):
+        loader.sampler.set_epoch(epoch)
+        for batch in loader:
+            optimizer.zero_grad()
+            module.training_step(batch, 0).backward()
+            optimizer.step()
+        weights.step()
+    return weights
+
+
+def assert_equal(one: rk.SampleWeights, other: rk.SampleWeights) -> None:
+    states = one.state_dict(), other.state_dict()
+    assert states[0].keys() == states[1].keys()
+    for name, tensor in states[0].items():
+        assert torch.equal(tensor.nan_to_num(), states[1][name].nan_to_num()), name
+
+
+@pytest.mark.parametrize("rule", [rk.RRM(), TOLD], ids=["auto", "told"])
+def test_it_finds_the_wrong_rows_and_equals_the_plain_loop(rule: rk.RRM) -> None:
+    toy = make_toy()
+    weights = run(toy, rule, epochs=10)
+    precision, recall = precision_and_recall(weights.removed, toy.wrong)
+    assert precision >= 0.9
+    assert recall >= 0.8
+    assert weights.epoch == 10
+    assert_equal(weights, plain_loop(toy, rule, epochs=10))
+
+
+def test_validation_before_and_during_training_does_not_disturb() -> None:
+    toy = make_toy(n=300)
+    weights = rk.SampleWeights(300, rk.RRM())
+    trainer = make_trainer(weights, val_check_interval=0.5)
+    trainer.fit(Judged(weights), loader_of(toy), valid_of(toy))
+    assert trainer.callback_metrics["loss"] > 0
+    assert_equal(weights, run(toy, rk.RRM()))
+
+
+def test_manual_optimisation_gives_the_same() -> None:
+    class Manual(Classifier):
+        def __init__(self, weights: rk.SampleWeights) -> None:
+            super().__init__(weights)
+            self.automatic_optimization = False
+
+        def training_step(self, batch: list[Tensor], number: int) -> None:
+            optimizer = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(super().training_step(batch, number))
+            optimizer.step()
+
+    toy = make_toy(n=300)
+    weights = rk.SampleWeights(300, TOLD)
+    make_trainer(weights).fit(Manual(weights), loader_of(toy))
+    assert_equal(weights, run(toy))
+
+
+@pytest.mark.parametrize("rule", [rk.RRM(), TOLD], ids=["auto", "told"])
+@pytest.mark.parametrize("moment", ["epoch end", "validation end", "last batch", "middle of an epoch"])
+def test_a_resumed_run_equals_one_that_was_not_interrupted(moment: str, rule: rk.RRM, tmp_path: Path) -> None:
+    toy = make_toy(n=300)  # 6 batches an epoch
+    every = {"last batch": 18, "middle of an epoch": 15}.get(moment)
+    valid = valid_of(toy) if moment == "validation end" else None
+
+    def fit(path: Path | None = None) -> rk.SampleWeights:
+        weights = rk.SampleWeights(300, rule)
+        saving = ModelCheckpoint(tmp_path, "{epoch}-{step}", save_top_k=-1, every_n_train_steps=every)
+        trainer = make_trainer(weights, max_epochs=6, enable_checkpointing=True, callbacks=[saving])
+        module = Classifier(weights) if valid is None else Judged(weights)
+        trainer.fit(module, Resumable(toy), valid, ckpt_path=path)
+        return weights
+
+    whole, step = fit(), every or 18
+    resumed = fit(tmp_path / f"epoch=2-step={step}.ckpt")
+    assert whole.epoch == 6
+    assert resumed.reports == 36 - step
+    assert_equal(resumed, whole)
+
+
+def test_a_finished_run_that_is_made_longer_equals_one_that_was_planned_so(tmp_path: Path) -> None:
+    toy = make_toy(n=300)
+    weights = rk.SampleWeights(300, rk.RRM())
+    trainer = make_trainer(weights)
+    trainer.fit(Classifier(weights), loader_of(toy))
+    trainer.save_checkpoint(tmp_path / "end.ckpt")
+    longer = rk.SampleWeights(300, rk.RRM())
+    make_trainer(longer, max_epochs=4).fit(Classifier(longer), loader_of(toy), ckpt_path=tmp_path / "end.ckpt")
+    assert_equal(longer, run(toy, rk.RRM(), epochs=4))
+
+
+def test_a_checkpoint_holds_tensors_that_are_loaded_without_unpickling(tmp_path: Path) -> None:
+    weights = rk.SampleWeights(300, TOLD)
+    trainer = make_trainer(weights)
+    trainer.fit(Classifier(weights), loader_of(make_toy(n=300)))
+    trainer.save_checkpoint(tmp_path / "end.ckpt")
+    state = torch.load(tmp_path / "end.ckpt", weights_only=True)["callbacks"]["Reweight"]
+    assert torch.equal(state["values"], weights.values)
+
+
+def test_an_epoch_that_is_cut_short_counts_as_one() -> None:
+    weights = run(make_toy(n=300), max_steps=8)
+    assert weights.epoch == 2
+
+
+def test_it_logs_what_is_removed_and_the_estimate_once_known() -> None:
+    toy = make_toy()
+    weights = rk.SampleWeights(len(toy.y), rk.RRM())
+    trainer = make_trainer(weights, max_epochs=6)
+    trainer.fit(Classifier(weights), loader_of(toy))
+    assert weights.estimate is not None
+    assert float(trainer.callback_metrics["rrm_estimate"]) == pytest.approx(weights.estimate.rate)
+    assert float(trainer.callback_metrics["rrm_removed"]) == pytest.approx(int(weights.removed.sum()) / 1500)
+
+
+def test_modules_with_weights_are_copied_and_pickled() -> None:
+    module = Classifier(run(make_toy(n=300)))
+    buffer = io.BytesIO()
+    torch.save(module, buffer)
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):  # noqa: S301
+        assert_equal(copied.weights, module.weights)
+    assert not any("weights" in name for name in module.state_dict())
+
+
+def fit_badly(module: LightningModule, loader: Any, weights: rk.SampleWeights, **more: Any) -> str:
+    with pytest.raises(ValueError, match="need") as caught:
+        make_trainer(weights).fit(module, loader, **more)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_training_step_that_never_reduces_is_refused() -> None:
+    class Forgetful(Classifier):
+        def training_step(self, batch: list[Tensor], _: int) -> Tensor:
+            return cross_entropy(self.model(batch[0]), batch[1])
+
+    weights = rk.SampleWeights(300, TOLD)
+    assert "need training_step to call reduce" in fit_badly(Forgetful(weights), loader_of(make_toy(n=300)), weights)
+    others = Classifier(rk.SampleWeights(300, TOLD))
+    assert "that Reweight was given" in fit_badly(others, loader_of(make_toy(n=300)), weights)
+
+
+def test_a_loss_that_is_already_reduced_is_refused() -> None:
+    class Reduced(Classifier):
+        def training_step(self, batch: list[Tensor], _: int) -> Tensor:
+            x, y, index = batch
+            return self.weights.reduce(cross_entropy(self.model(x), y), index)
+
+    weights = rk.SampleWeights(300, TOLD)
+    assert "reduction='none'" in fit_badly(Reduced(weights), loader_of(make_toy(n=300)), weights)
+
+
+def test_evaluation_that_reaches_the_weights_is_refused() -> None:
+    class Mixed(Classifier):
+        def validation_step(self, batch: list[Tensor], number: int) -> Tensor:
+            return self.training_step(batch, number)
+
+        test_step = validation_step
+
+    weights, toy = rk.SampleWeights(300, TOLD), make_toy(n=300)
+    said = fit_badly(Mixed(weights), loader_of(toy), weights, val_dataloaders=loader_of(toy))
+    assert "got a validation_step that calls reduce: eval rows mixed into training" in said
+    with pytest.raises(ValueError, match="got a test_step that calls reduce"):
+        make_trainer(weights).test(Mixed(weights), loader_of(toy), verbose=False)
+    make_trainer(weights).test(Judged(weights), valid_of(toy), verbose=False)
+
+
+def test_another_number_of_rows_is_refused() -> None:
+    weights, toy = rk.SampleWeights(400, TOLD), make_toy(n=300)
+    assert "got 400 weights and 300 rows" in fit_badly(Classifier(weights), loader_of(toy), weights)
+    rows = rk.Indexed(Subset(TensorDataset(toy.x, toy.y), range(200)))
+    weights = rk.SampleWeights(300, TOLD)
+    assert "got 300 weights and 200 rows" in fit_badly(Classifier(weights), DataLoader(rows), weights)
+
+
+def test_a_part_of_the_rows_keeps_their_numbers() -> None:
+    toy, weights = make_toy(n=300), rk.SampleWeights(300, TOLD)
+    part = Subset(rk.Indexed(TensorDataset(toy.x, toy.y)), range(100, 300))
+    make_trainer(weights).fit(Classifier(weights), DataLoader(part, batch_size=50, shuffle=True))
+    assert weights.average_losses.isnan().nonzero()[:, 0].tolist() == list(range(100))
+
+
+def test_a_dataset_without_row_numbers_is_refused_before_it_is_unpacked() -> None:
+    toy, weights = make_toy(n=300), rk.SampleWeights(300, TOLD)
+    loader = DataLoader(TensorDataset(toy.x, toy.y), batch_size=50, shuffle=True)
+    said = fit_badly(Classifier(weights), loader, weights)
+    assert "need the row numbers in each batch, got tensors (50, 2), (50,)" in said
+    assert "rk.Indexed" in said
+
+
+@pytest.mark.parametrize("kind", ["tensor", "dict", "drawn twice"])
+def test_row_numbers_of_ones_own_are_taken(kind: str) -> None:
+    class Own(Dataset[Any]):
+        def __len__(self) -> int:
+            return 300
+
+        def __getitem__(self, i: int) -> Any:
+            row = toy.x[i], toy.y[i], i
+            return dict(zip(("x", "y", "id"), row, strict=True)) if kind == "dict" else row
+
+    class Named(Classifier):
+        def training_step(self, batch: Any, number: int) -> Tensor:
+            return super().training_step(list(batch.values()) if kind == "dict" else batch, number)
+
+    toy, weights = make_toy(n=300), rk.SampleWeights(300, TOLD)
+    sampler = RandomSampler(Own(), replacement=kind == "drawn twice")
+    make_trainer(weights).fit(Named(weights), DataLoader(Own(), batch_size=50, sampler=sampler))
+    assert weights.epoch == 2
+
+
+def test_rows_shuffled_without_their_numbers_are_refused() -> None:
+    class Counting(Classifier):
+        def training_step(self, batch: list[Tensor], number: int) -> Tensor:
+            x, y, _ = batch
+            return super().training_step([x, y, torch.arange(len(y)) + BATCH * number], number)
+
+    weights = rk.SampleWeights(300, TOLD)
+    assert "shuffled without it" in fit_badly(Counting(weights), loader_of(make_toy(n=300)), weights)
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
+    toy, weights = make_toy(n=300), rk.SampleWeights(300, TOLD)
+    trainer = make_trainer(weights)
+    trainer.fit(Classifier(weights), loader_of(toy))
+    trainer.save_checkpoint(tmp_path / "end.ckpt")
+    more, larger = rk.SampleWeights(360, TOLD), make_toy(n=360)
+    said = fit_badly(Classifier(more), loader_of(larger), more, ckpt_path=tmp_path / "end.ckpt")
+    assert "need a state of 360 rows" in said
+
+
+def test_weights_among_the_hyper_parameters_are_refused() -> None:
+    class Saving(Classifier):
+        def __init__(self, weights: rk.SampleWeights) -> None:
+            super().__init__(weights)
+            self.save_hyperparameters()
+
+    weights = rk.SampleWeights(300, TOLD)
+    said = fit_badly(Saving(weights), loader_of(make_toy(n=300)), weights)
+    assert "call save_hyperparameters(ignore=['weights'])" in said
+
+
+def test_what_is_not_weights_is_refused() -> None:
+    with pytest.raises(ValueError, match="need the SampleWeights that the module reduces by, got Tensor"):
+        Reweight(torch.ones(3))
+
+
+def test_without_lightning_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['lightning'] = None; import rockafellian.integrations.lightning"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = "need lightning for rockafellian.integrations.lightning; pip install 'rockafellian[lightning]'"
+    assert done.stderr.splitlines()[-1] == f"ImportError: {last}"
