@@ -61,16 +61,19 @@ class _Seen(NamedTuple):
     second: Floats
 
 
-def estimate_contamination(probabilities: Array, labels: Array) -> Estimate:
+def estimate_contamination(probabilities: Array, labels: Array, *, weights: Array | None = None) -> Estimate:
     """The share of wrong labels, from probabilities (rows, classes) of rows that the network did not learn from.
 
     0 if what disagrees is no more than honest mistakes could be: "nothing to remove". The network should have learned
     what generalises and not yet the wrong labels, as at the best epoch of a validation; `SampleWeights` sees to that.
     A network that is often mistaken even where it is sure cannot be told from wrong labels, and gives too high a share.
+
+    A row of weight 2 counts like two that are equal, and equal confidences then share a rank; the share is one of mass.
+    Weights whose mean is below 1 are no counts of rows, and are brought to 1.
     """
     p, given = _read(probabilities, labels)
     n_classes = p.shape[1]
-    profile = _profile(_count(p, given), n_classes)
+    profile = _profile(_count(p, given, None if weights is None else _read_mass(weights, len(p))), n_classes)
     best = int(profile.argmax())
     inside = np.flatnonzero(profile >= profile[best] - INTERVAL)
     low, high = float(RATES[inside[0]]), float(RATES[inside[-1]])
@@ -80,15 +83,18 @@ def estimate_contamination(probabilities: Array, labels: Array) -> Estimate:
     return Estimate(rate, min(low, rate), max(high, rate))
 
 
-def _count(p: Floats, given: NDArray[np.intp]) -> _Seen:
+def _count(p: Floats, given: NDArray[np.intp], mass: Floats | None) -> _Seen:
     rows = np.arange(len(p))
     said = p.argmax(1)
     others = p.copy()
     others[rows, said] = -1
     disagree = said != given
     second = disagree & (others.argmax(1) == given)
-    bins = (_doubt(p[rows, said], said) * BINS).astype(int)
-    return _Seen(*(np.bincount(bins, part, BINS).astype(float) for part in (np.ones(len(p)), disagree, second)))
+    sure = p[rows, said]
+    doubt = _doubt(sure, said) if mass is None else _doubt_by_mass(sure, said, mass)
+    bins = np.minimum((doubt * BINS).astype(int), BINS - 1)  # a row of hardly any mass can round to 1
+    each = np.ones(len(p)) if mass is None else mass
+    return _Seen(*(np.bincount(bins, part, BINS).astype(float) for part in (each, each * disagree, each * second)))
 
 
 def _doubt(confidence: Floats, said: NDArray[np.intp]) -> Floats:
@@ -98,6 +104,21 @@ def _doubt(confidence: Floats, said: NDArray[np.intp]) -> Floats:
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     doubt = np.empty(len(said))
     doubt[order] = (np.arange(len(said)) - starts[said[order]] + 0.5) / sizes[said[order]]
+    return doubt
+
+
+def _doubt_by_mass(confidence: Floats, said: NDArray[np.intp], mass: Floats) -> Floats:
+    """The same rank as a share of mass, in the middle of all rows that are as sure."""
+    sure = confidence.astype(PRECISION)  # or the last digit would tell equal rows apart
+    order = np.lexsort((-sure, said))
+    ordered_said, ordered_sure = said[order], sure[order]
+    begins = np.append(True, (np.diff(ordered_said) != 0) | (np.diff(ordered_sure) != 0))
+    tie = np.cumsum(begins) - 1
+    of_tie, of_said = np.bincount(tie, mass[order]), np.bincount(said, mass)
+    before = (np.cumsum(of_said) - of_said)[ordered_said[begins]]
+    middle = (np.cumsum(of_tie) - of_tie / 2 - before) / of_said[ordered_said[begins]]
+    doubt = np.empty(len(said))
+    doubt[order] = middle[tie]
     return doubt
 
 
@@ -161,3 +182,11 @@ def _read(probabilities: Array, labels: Array) -> tuple[Floats, NDArray[np.intp]
     if not (np.isfinite(p).all() and p.min() >= 0):
         raise ValueError("need probabilities >= 0, got negative or non-finite ones; apply softmax to logits first")
     return p.astype(np.float64), given.astype(np.intp)
+
+
+def _read_mass(weights: Array, n: int) -> Floats:
+    mass = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights).astype(np.float64)
+    if mass.shape != (n,) or not (np.isfinite(mass).all() and mass.min() > 0):
+        raise ValueError(f"need {n} positive finite weights, one per row, got shape {mass.shape}; leave rows of 0 out")
+    scaled: Floats = mass * max(1.0, n / mass.sum())
+    return scaled
