@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check lint types bench digits adversarial own-data tables rivals clean
+.PHONY: demo test check lint types bench digits adversarial own-data tabular lora tables rivals clean
 
 demo: .venv/.installed-audit
 	$(BIN)/rockafellian demo
@@ -34,6 +34,14 @@ adversarial: .venv/.installed-bench
 own-data: .venv/.installed-text
 	$(BIN)/python benchmarks/own_data.py
 	$(BIN)/python benchmarks/own_data.py --memory
+
+# RRM around scikit-learn's estimators beside CleanLearning: some minutes. Then its page.
+tabular: .venv/.installed-rivals
+	$(BIN)/python benchmarks/tabular.py
+
+# LoRA on IMDb through Hugging Face's Trainer, resumed where it was: half an hour. Then its page.
+lora: .venv/.installed-rivals
+	$(BIN)/python benchmarks/lora.py
 
 # Against cleanlab, ELR and others on real data, resumed where it was: an hour of two cores. Then its page.
 rivals: .venv/.installed-rivals

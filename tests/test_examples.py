@@ -1,27 +1,59 @@
+"""Every example runs, is short, finds the wrong rows, and is what its page shows."""
+
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
-README = EXAMPLES.parent / "README.md"
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+#: The page that shows an example as a diff, and how it is run.
+PAGES = {
+    "plain_loop": "README.md",
+    "with_sklearn": "docs/guide/sklearn.md",
+    "with_lightning": "docs/guide/lightning.md",
+    "with_huggingface": "docs/guide/huggingface.md",
+    "with_keras": "docs/guide/keras.md",
+    "with_ddp": "docs/guide/ddp.md",
+    "with_accelerate": "docs/guide/accelerate.md",
+}
+
+
+#: Warnings of other packages, about themselves.
+NOT_OURS = {"with_lightning": "`isinstance(treespec", "with_keras": "__array__ implementation"}
 
 
 def run(name: str, folder: Path) -> str:
-    command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    how = TORCHRUN if name == "with_ddp" else ["-W", "error", "-W", f"ignore:{NOT_OURS.get(name, 'none')}"]
+    command = [sys.executable, *how, str(EXAMPLES / f"{name}.py")]
+    quiet = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    shown = subprocess.run(command, cwd=folder, env=os.environ | quiet, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
 
 
-def test_the_plain_loop_is_short_and_finds_the_wrong_rows(tmp_path: Path) -> None:
-    share, _ = run("plain_loop.py", tmp_path).split(" of the ", 1)
-    assert float(share.rstrip("%")) > 90
-    assert len((EXAMPLES / "plain_loop.py").read_text().splitlines()) < 30
+def test_there_is_a_page_for_each_example() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PAGES, "toy"}
 
 
-def test_the_readme_shows_the_lines_of_the_plain_loop() -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_an_example_is_short_and_finds_the_wrong_rows(name: str, tmp_path: Path) -> None:
+    share, rest = run(name, tmp_path).strip().splitlines()[-1].split(" of the ", 1)
+    assert float(share.rstrip("%")) >= 90
+    assert int(rest.split()[0]) > 0
+    assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
+    assert not list(tmp_path.iterdir()), "an example leaves no files behind"
+
+
+@pytest.mark.parametrize(("name", "page"), PAGES.items())
+def test_a_page_begins_with_the_lines_of_its_example_that_change(name: str, page: str) -> None:
     """Its diff, with the change applied, is a part of the example, and its + lines are those marked RRM there."""
-    _, rest = README.read_text().split("```diff\n", 1)
+    _, rest = (ROOT / page).read_text().split("```diff\n", 1)
     diff = rest.split("```", 1)[0].splitlines()
-    example = [line.rstrip() for line in (EXAMPLES / "plain_loop.py").read_text().splitlines()]
+    example = [line.rstrip() for line in (EXAMPLES / f"{name}.py").read_text().splitlines()]
     code = [line.removesuffix("  # RRM") for line in example]
     after = [line[2:].rstrip() for line in diff if not line.startswith("-")]
     assert "\n".join(after) in "\n".join(code)
