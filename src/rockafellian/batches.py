@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from rockafellian.data import Indexed
+from rockafellian.distributed import Own, processes
 
 #: Inputs, labels and the numbers of the rows; the first two on the device of the network.
 Batch: TypeAlias = tuple[Any, Tensor, Tensor]
@@ -41,7 +42,23 @@ class Rows:
 
     def batches(self, order: Tensor, size: int) -> Iterator[Batch]:
         """The rows with these numbers, `size` at a time."""
+        return self._read(_chunks(order, size))
+
+    def own_batches(self, order: Tensor, size: int, own: Own | None) -> Iterator[tuple[Batch, float]]:
+        """The rows of each batch that are this process's, and what their mean weighs in the mean over processes.
+
+        So weighed it is the mean over the batch. A process that has no row in a batch gets one of another's, of weight
+        0: each must take part in every step. Without `own` all rows are this process's.
+        """
         chunks = _chunks(order, size)
+        if own is None:
+            return ((batch, 1.0) for batch in self._read(chunks))
+        parts = [own.of(chunk) for chunk in chunks]
+        weights = [len(part) * processes() / len(chunk) for part, chunk in zip(parts, chunks, strict=True)]
+        shown = [part if len(part) else chunk[:1] for part, chunk in zip(parts, chunks, strict=True)]
+        return zip(self._read(shown), weights, strict=True)
+
+    def _read(self, chunks: list[Tensor]) -> Iterator[Batch]:
         if self.in_memory is not None:
             x, y = self.in_memory
             for index in chunks:

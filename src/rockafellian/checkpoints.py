@@ -39,6 +39,7 @@ class Checkpoint:
     folder: Path
     parts: Mapping[str, Stateful]
     settings: Mapping[str, Any]
+    writes: bool = True  # of several processes one does, and all ask the parts for their state
 
     @property
     def path(self) -> Path:
@@ -47,7 +48,9 @@ class Checkpoint:
 
     def save(self) -> None:
         """Put the parts' present state in the place of the last."""
-        save(self.path, {"settings": self.settings, **{name: part.state_dict() for name, part in self.parts.items()}})
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        if self.writes:
+            save(self.path, {"settings": self.settings, **states})
 
     def resume(self) -> None:
         """Give the parts the state saved, if there is one; an error, and nothing changed, if it is another run's."""

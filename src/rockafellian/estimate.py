@@ -53,6 +53,27 @@ class Estimate(NamedTuple):
     high: float
 
 
+class Answers(NamedTuple):
+    """What a network answered for rows: its choice, how sure it was, and whether the label differs or comes second."""
+
+    said: Floats
+    sure: Floats
+    disagree: Floats
+    second: Floats
+
+    @classmethod
+    def of(cls, p: Floats, given: NDArray[np.integer[Any]]) -> Answers:
+        """By probabilities (rows, classes) and labels; of no rows there may be no classes."""
+        if len(p) == 0:
+            return cls(*np.empty((4, 0)))
+        rows, said = np.arange(len(p)), p.argmax(1)
+        sure = p[rows, said]
+        others = p.copy()
+        others[rows, said] = -1
+        disagree = said != given
+        return cls(said, sure, disagree, disagree & (others.argmax(1) == given))
+
+
 class _Seen(NamedTuple):
     """By bin of doubt: rows, disagreements, and disagreements where the label is the second choice."""
 
@@ -72,8 +93,12 @@ def estimate_contamination(probabilities: Array, labels: Array, *, weights: Arra
     Weights whose mean is below 1 are no counts of rows, and are brought to 1.
     """
     p, given = _read(probabilities, labels)
-    n_classes = p.shape[1]
-    profile = _profile(_count(p, given, None if weights is None else _read_mass(weights, len(p))), n_classes)
+    return estimate_from(Answers.of(p, given), p.shape[1], None if weights is None else _read_mass(weights, len(p)))
+
+
+def estimate_from(answers: Answers, n_classes: int, mass: Floats | None = None) -> Estimate:
+    """`estimate_contamination` by what is left of the probabilities when they have been read."""
+    profile = _profile(_count(answers, mass), n_classes)
     best = int(profile.argmax())
     inside = np.flatnonzero(profile >= profile[best] - INTERVAL)
     low, high = float(RATES[inside[0]]), float(RATES[inside[-1]])
@@ -83,17 +108,12 @@ def estimate_contamination(probabilities: Array, labels: Array, *, weights: Arra
     return Estimate(rate, min(low, rate), max(high, rate))
 
 
-def _count(p: Floats, given: NDArray[np.intp], mass: Floats | None) -> _Seen:
-    rows = np.arange(len(p))
-    said = p.argmax(1)
-    others = p.copy()
-    others[rows, said] = -1
-    disagree = said != given
-    second = disagree & (others.argmax(1) == given)
-    sure = p[rows, said]
+def _count(answers: Answers, mass: Floats | None) -> _Seen:
+    _, sure, disagree, second = answers
+    said = answers.said.astype(np.intp)
     doubt = _doubt(sure, said) if mass is None else _doubt_by_mass(sure, said, mass)
     bins = np.minimum((doubt * BINS).astype(int), BINS - 1)  # a row of hardly any mass can round to 1
-    each = np.ones(len(p)) if mass is None else mass
+    each = np.ones(len(said)) if mass is None else mass
     return _Seen(*(np.bincount(bins, part, BINS).astype(float) for part in (each, each * disagree, each * second)))
 
 

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from rockafellian.attacks import Attack
 from rockafellian.batches import Rows
+from rockafellian.distributed import TOGETHER, Own
 from rockafellian.losses import for_rows
 from rockafellian.modes import evaluating
+from rockafellian.selection import ALONE
 
 Loss = Callable[..., Tensor]
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -39,18 +41,24 @@ def evaluate(
     return evaluate_rows(model, rows, loss, read_task(model, rows, loss), attack)
 
 
-def evaluate_rows(model: nn.Module, rows: Rows, loss: Loss, task: Task, attack: Attack | None = None) -> Evaluation:
-    """`evaluate` on rows that have been read and checked."""
+def evaluate_rows(
+    model: nn.Module, rows: Rows, loss: Loss, task: Task, attack: Attack | None = None, own: Own | None = None
+) -> Evaluation:
+    """`evaluate` on rows that have been read and checked; by all processes together, if each has its `own`."""
     total = hits = torch.zeros((), dtype=torch.float64)
+    across = ALONE if own is None else TOGETHER
     with evaluating(model, loss), torch.no_grad():
-        for x, y, _ in rows.all_batches(SIZE):
+        for (x, y, _), weight in rows.own_batches(torch.arange(len(rows)), SIZE, own):
             if rows.in_memory is None:
                 task.check(y)
             outputs = model(x if attack is None else attack(model, loss, x, y))
+            if weight == 0:
+                continue
             total = total + loss(outputs, y).sum().cpu()
             if task.score is not None:
                 hits = hits + task.score(outputs, y).sum().cpu()
-    return Evaluation(float(total) / len(rows), None if task.score is None else float(hits) / len(rows))
+    found, right = across.total(float(total)) / len(rows), across.total(float(hits)) / len(rows)
+    return Evaluation(found, None if task.score is None else right)
 
 
 def losses_of(model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None) -> Tensor:
@@ -59,14 +67,15 @@ def losses_of(model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: A
 
 
 def look(
-    model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None
+    model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None, own: Own | None = None
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """These rows batch by batch in evaluation mode: their numbers, losses, outputs and labels."""
+    """These rows, or `own` ones, batch by batch in evaluation mode: their numbers, losses, outputs and labels."""
     with evaluating(model, loss), torch.no_grad():
-        for x, y, index in rows.batches(order, SIZE):
+        for (x, y, index), weight in rows.own_batches(order, SIZE, own):
             row_loss = for_rows(loss, index)
             outputs = model(x if attack is None else attack(model, row_loss, x, y))
-            yield index, row_loss(outputs, y), outputs, y
+            if weight > 0:
+                yield index, row_loss(outputs, y), outputs, y
 
 
 class Task(NamedTuple):

@@ -15,7 +15,8 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from rockafellian.attacks import Attack
 from rockafellian.batches import Rows
-from rockafellian.evaluation import Loss, Task, evaluate_rows, look, losses_of, read_task
+from rockafellian.distributed import TOGETHER, Own, gathered, is_shared, rank
+from rockafellian.evaluation import Loss, Task, evaluate_rows, look, read_task
 from rockafellian.history import Best, Epoch, History, Round
 from rockafellian.losses import for_rows
 from rockafellian.modes import evaluating
@@ -47,6 +48,7 @@ class Run:
     attack_valid: bool
     wrong: Tensor | None
     seed: int
+    forward: nn.Module  # the network, or what makes its gradients the mean over processes
     task: Task = field(init=False)
     history: History = field(init=False, default_factory=History)
 
@@ -67,13 +69,30 @@ class Run:
             raise ValueError("need an attack for losses_from='attacked' or attack_valid=True; pass attack=FGSM(eps)")
         if self.weights is None and (self.losses_from != "training" or self.skip_removed):
             raise ValueError("need weights for losses_from or skip_removed; pass weights=SampleWeights(...)")
-        for name, found in (("weights", self.weights), ("wrong", self.wrong)):
-            if found is not None and len(found) != len(self.rows):
-                raise ValueError(f"need {name} for the {len(self.rows)} rows of train, got {len(found)}")
+        if self.skip_removed and self._holds_own_rows:
+            raise ValueError("need all rows known to each process for skip_removed, got rows=shard(n); leave out one")
+        total = None if self.weights is None else self.weights.n_samples
+        for name, found in (("weights", total), ("wrong", None if self.wrong is None else len(self.wrong))):
+            if found is not None and found != len(self.rows):
+                raise ValueError(f"need {name} for the {len(self.rows)} rows of train, got {found}")
+        if is_shared() and getattr(self.loss, "takes_index", False) and not self._holds_own_rows:
+            raise ValueError(
+                "need a loss without a memory of rows, which go from process to process; got one that takes an index; "
+                "use another, or SampleWeights(..., rows=shard(n))"
+            )
         with seeded(self.seed, 0):
             self.task = read_task(self.model, self.rows, self.loss)
             if self.valid is not None:
                 read_task(self.model, self.valid, self.loss)
+
+    def network_state(self) -> dict[str, Tensor]:
+        """The whole state of the network; of several processes all must ask."""
+        state = self.model.state_dict()
+        if is_shared():
+            from rockafellian.replicas import whole
+
+            return whole(state)  # type: ignore[no-any-return]
+        return state
 
     def one_epoch(self, epoch: int, display: Display) -> Epoch:
         """The re-weighting left over from the epoch before, GradientStep (Algorithm 2) on every batch, validation."""
@@ -94,66 +113,90 @@ class Run:
             accuracy=accuracy,
             valid_loss=valid_loss,
             valid_accuracy=valid_accuracy,
-            removed=None if self.weights is None else int(self.weights.removed.sum()) / len(self.weights),
+            removed=None if self.weights is None else self._total(self.weights.removed) / len(self.rows),
             learning_rate=learning_rate,
             seconds=time.perf_counter() - start,
         )
 
+    @property
+    def _holds_own_rows(self) -> bool:
+        return self.weights is not None and self.weights.sharded
+
+    @property
+    def _own(self) -> Own | None:
+        """Which rows are this process's, if there are several."""
+        return Own(self.weights.rows if self._holds_own_rows and self.weights else None) if is_shared() else None
+
+    def _total(self, mask: Tensor) -> int:
+        """How many of the rows held anywhere."""
+        count = int(mask.count_nonzero())
+        return int(TOGETHER.total(count)) if self._holds_own_rows else count
+
     def _train(self, epoch: int, display: Display) -> tuple[float, float | None]:
-        for module in (self.model, self.loss):
+        for module in (self.forward, self.loss):
             if isinstance(module, nn.Module):
                 module.train()
         taken = torch.ones(len(self.rows), dtype=torch.bool)
         taken[self._left_out()] = False
         order = torch.randperm(len(self.rows))
         order = order[taken[order]]
+        if rank():  # the order is the same everywhere, but what is random in the network is not
+            torch.manual_seed(torch.initial_seed() + rank())
         # The mean over the rows drawn, scaled to be one over all rows: the learning rate carries over.
         share = len(order) / len(self.rows)
         total = hits = torch.zeros((), device=self.rows.device)
-        drawn = 0
-        for x, y, index in self.rows.batches(order, self.batch_size):
+        seen = 0
+        batches = self.rows.own_batches(order, self.batch_size, self._own)
+        for done, ((x, y, index), weight) in enumerate(batches, 1):
             if self.rows.in_memory is None:
                 self.task.check(y)
             row_loss = for_rows(self.loss, index)
             if self.attack is not None:
                 with evaluating(self.loss):
                     x = self.attack(self.model, row_loss, x, y)
-            outputs = self.model(x)
+            outputs = self.forward(x)
             losses = row_loss(outputs, y)
-            said = (outputs, y) if self.task.one_label else ()
-            mean = losses.mean() if self.weights is None else self.weights.reduce(losses, index, *said)
+            if weight == 0:
+                mean = 0 * losses.sum()
+            elif self.weights is None:
+                mean = losses.mean()
+            else:
+                mean = self.weights.reduce(losses, index, *((outputs, y) if self.task.one_label else ()))
             if share < 1:
                 mean = share * mean
             self.optimizer.zero_grad()
-            mean.backward()  # type: ignore[no-untyped-call]
+            (mean if weight in (0, 1) else weight * mean).backward()  # type: ignore[no-untyped-call]
             if self.clip is not None:
                 clip_grad_norm_(self.model.parameters(), self.clip)
             self.optimizer.step()
             if self.scheduler is not None and self.scheduler_every == "batch":
                 self.scheduler.step()
-            total = total + mean.detach() * len(index)
-            if self.task.score is not None:
-                hits = hits + self.task.score(outputs, y).sum()
-            drawn += len(index)
-            display.batch(epoch - 1 + drawn / len(order))
-        return float(total) / drawn, None if self.task.score is None else float(hits) / drawn
+            if weight > 0:
+                total = total + mean.detach() * len(index)
+                seen += len(index)
+                if self.task.score is not None:
+                    hits = hits + self.task.score(outputs, y).sum()
+            display.batch(epoch - 1 + min(done * self.batch_size / len(order), 1))
+        everyones, right, rows = (TOGETHER.total(float(part)) for part in (total, hits, seen))
+        return everyones / rows, None if self.task.score is None else right / rows
 
     def _reweight(self, weights: SampleWeights) -> None:
         start = time.perf_counter()
         left_out = self._left_out()
         if len(left_out) and (weights.held is not None or weights.due):
             self._look_at(left_out, weights)
+        weights.bring_together()
         losses = self._fresh_losses() if weights.due and self.losses_from != "training" else None
         ready = time.perf_counter()
         if not weights.step(losses):
             return
         done = time.perf_counter()
-        made, removed = weights.history[-1], weights.removed.cpu()
-        found = None if self.wrong is None else int((removed & self.wrong).sum())
+        made = weights.history[-1]
+        found = None if self.wrong is None else self._total(weights.removed.cpu() & self.wrong[weights.rows])
         self.history.rounds.append(
             Round(
                 epoch=len(self.history.epochs),
-                removed=made.removed / len(weights),
+                removed=made.removed / len(self.rows),
                 threshold=_known(made.threshold),
                 gap=_known(made.gap),
                 precision=_ratio(found, made.removed),
@@ -168,30 +211,41 @@ class Run:
         if self.weights is not None and self.skip_removed:
             return (self.weights.values == 0).nonzero()[:, 0].cpu()
         if self.weights is not None and self.weights.held is not None:
-            return self.weights.held
+            held = self.weights.held
+            return gathered(held[:, None])[:, 0] if self.weights.sharded else held
         return torch.empty(0, dtype=torch.int64)
 
     def _look_at(self, rows: Tensor, weights: SampleWeights) -> None:
         """Tell the weights about rows that were not drawn: their losses and what the network says."""
-        for index, losses, outputs, y in look(self.model, self.rows, rows, self.loss, self.attack):
+        for index, losses, outputs, y in look(self.model, self.rows, rows, self.loss, self.attack, self._own):
             weights.remember(losses, index, *((outputs, y) if self.task.one_label else ()))
 
     def _fresh_losses(self) -> Tensor:
         attack = self.attack if self.losses_from == "attacked" else None
-        return losses_of(self.model, self.rows, torch.arange(len(self.rows)), self.loss, attack)
+        order = torch.arange(len(self.rows))
+        if is_shared():  # mixed, so that everyone has a part of each batch
+            order = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(self.seed))
+        seen = list(look(self.model, self.rows, order, self.loss, attack, self._own))
+        found = torch.stack([torch.cat([batch[i].cpu().double() for batch in seen]) for i in (0, 1)], dim=1)
+        numbers, losses = (found if self._holds_own_rows else gathered(found)).unbind(1)
+        assert self.weights is not None
+        return losses[numbers.argsort()].to(self.weights.values.dtype)
 
     def _validate(self, epoch: int) -> tuple[float | None, float | None]:
         if self.valid is None:
             return None, None
-        found = evaluate_rows(self.model, self.valid, self.loss, self.task, self.attack if self.attack_valid else None)
+        attack, own = self.attack if self.attack_valid else None, Own() if is_shared() else None
+        found = evaluate_rows(self.model, self.valid, self.loss, self.task, attack, own)
         best = Best(epoch, *found, model={})
         if best.beats(self.history.best):
-            best.model.update({name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()})
+            state = self.network_state()
+            best.model.update({name: value.detach().cpu().clone() for name, value in state.items()})
             self.history.best = best
         return found
 
     def _check_finite(self, epoch: int, loss: float) -> None:
-        if math.isfinite(loss) and all(bool(part.isfinite().all()) for part in self.model.parameters()):
+        parts = [getattr(part, "to_local", lambda part=part: part)() for part in self.model.parameters()]  # of FSDP
+        if TOGETHER.least(math.isfinite(loss) and all(bool(part.isfinite().all()) for part in parts)):
             return
         cause = "the learning rate is the usual cause: lower it, or pass clip="
         if getattr(getattr(self.weights, "rule", None), "spread", None) == "argmin":

@@ -6,12 +6,16 @@ What it says of them by then tells how many labels are wrong, at the price of no
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rockafellian.estimate import Estimate, estimate_contamination
+from rockafellian.estimate import Answers, Estimate, estimate_from
 from rockafellian.notes import Notes
+from rockafellian.selection import ALONE
+from rockafellian.vectors import Across
 
 #: The share of the rows that is held out, and how many at the most: more would not sharpen the estimate.
 SHARE, MOST = 0.2, 10_000
@@ -26,14 +30,15 @@ class Probation:
 
     _TENSORS = ("rows", "_sums", "_counts", "_best")
 
-    def __init__(self, n_samples: int, seed: int) -> None:
+    def __init__(self, n_samples: int, seed: int, among: range | None = None) -> None:
         if n_samples < 2:
             raise ValueError(f"need at least two rows to find the share of wrong labels, got {n_samples}")
-        size = max(1, min(round(SHARE * n_samples), MOST))
-        random = torch.Generator().manual_seed(seed)
-        self.rows = torch.randperm(n_samples, generator=random)[:size].sort().values
-        self._sums = torch.zeros(size, 0)
-        self._counts = torch.zeros(size)
+        drawn = _draw(n_samples, max(1, min(round(SHARE * n_samples), MOST)), seed)
+        among = range(n_samples) if among is None else among
+        #: Those of the rows drawn that are in `among`, counted from its start.
+        self.rows = drawn[(drawn >= among.start) & (drawn < among.stop)] - among.start
+        self._sums = torch.zeros(len(self.rows), 0)
+        self._counts = torch.zeros(len(self.rows))
         self._best = torch.tensor(-1.0, dtype=torch.float64)
 
     def add(self, rows: Tensor, said: Tensor) -> None:
@@ -46,24 +51,25 @@ class Probation:
         self._sums.index_add_(0, at, said)
         self._counts.index_add_(0, at, torch.ones(len(rows)))
 
-    def is_over(self, notes: Notes) -> bool:
+    def is_over(self, notes: Notes, across: Across = ALONE) -> bool:
         """Whether the network agrees with no more of the labels now than after its best epoch so far."""
-        return self._agreement(notes) <= float(self._best)
+        return self._agreement(notes, across) <= float(self._best)
 
-    def go_on(self, notes: Notes) -> None:
+    def go_on(self, notes: Notes, across: Across = ALONE) -> None:
         """Another epoch; this one was the best so far."""
-        self._best = torch.tensor(self._agreement(notes), dtype=torch.float64)
+        self._best = torch.tensor(self._agreement(notes, across), dtype=torch.float64)
 
-    def estimate(self, notes: Notes) -> Estimate:
+    def estimate(self, notes: Notes, across: Across = ALONE) -> Estimate:
         """The share of wrong labels among all rows, from what was said of the held ones."""
         seen = self._counts > 0
-        if not seen.any():
+        if across.total(int(seen.sum())) == 0:
             raise ValueError(
                 "need to see the rows that are held out, to find the share of wrong labels; "
                 "show every row in each epoch, or use RRM(contamination=0.2)"
             )
         said = self._sums[seen] / self._counts[seen, None]
-        return estimate_contamination(said, notes.labels[self.rows[seen]])
+        answers = Answers.of(said.double().numpy(), notes.labels[self.rows[seen]].numpy())
+        return estimate_from(Answers(*across.gathered(np.stack(answers))), int(across.greatest(said.shape[1])))
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy, as tensors only."""
@@ -74,6 +80,15 @@ class Probation:
         for name in self._TENSORS:
             setattr(self, name, state[name.removeprefix("_")].to(getattr(self, name).dtype, copy=True))
 
-    def _agreement(self, notes: Notes) -> float:
+    def _agreement(self, notes: Notes, across: Across) -> float:
         held = self.rows[notes.seen[self.rows]]
-        return 1 - float(notes.disagrees[held].double().mean()) if len(held) else -1.0
+        seen, wrong = across.total(len(held)), across.total(int(notes.disagrees[held].count_nonzero()))
+        return 1 - wrong / seen if seen else -1.0
+
+
+def _draw(n: int, size: int, seed: int) -> Tensor:
+    """So many different numbers below n, in order. Of very many, without a list of them all."""
+    if n <= 1 << 20:
+        random = torch.Generator().manual_seed(seed)
+        return torch.randperm(n, generator=random)[:size].sort().values
+    return torch.tensor(sorted(Random(seed).sample(range(n), size)))

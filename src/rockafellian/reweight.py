@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian.selection import fewest, kth_largest, most
+from rockafellian.selection import ALONE, fewest, kth_largest, most
 from rockafellian.vectors import (
+    Across,
     Array,
     Real,
     Vector,
@@ -58,11 +59,13 @@ def optimal_weights(
     contamination: float | None = None,
     spread: Spread = "argmin",
     prior: Array | None = None,
+    across: Across = ALONE,
 ) -> Tensor:
     """Weights that remove every row above the threshold and give its mass to others.
 
     `spread="argmin"` is the Corollary to Theorem 3.1, an optimum of the linear program: rows of least loss take all.
     `spread="kept"` is the target of eq. (2): all kept rows share. No optimum, but calm enough to train with.
+    `across` says where the rows lie, if not all of them are here.
 
     >>> import torch
     >>> optimal_weights(torch.tensor([0.0, 0.5, 3.0]), gamma=1.0)
@@ -71,16 +74,18 @@ def optimal_weights(
     tensor([1.5000, 1.5000, 0.0000])
     """
     _check_choice("spread", spread, Spread)
-    values, c_min = read_losses(losses)
-    weights, kept, smallest = _keep(values, c_min, _threshold(values, c_min, gamma, contamination))
+    values, c_min = read_losses(losses, across=across)
+    n = across.total(len(values))
+    weights, kept, smallest = _keep(values, c_min, _threshold(values, c_min, gamma, contamination, across))
     mass = float(kept)
     if prior is not None:
-        weights *= read_prior(prior, values)
+        weights *= read_prior(prior, values, across)
         mass = float(weights.sum(dtype=np.float64))
+    mass = across.total(mass)
     if spread == "kept":
-        weights *= len(values) / mass
+        weights *= n / mass
     else:
-        weights[smallest] *= 1 + (len(values) - mass) / float(weights[smallest].sum(dtype=np.float64))
+        weights[smallest] *= 1 + (n - mass) / across.total(float(weights[smallest].sum(dtype=np.float64)))
     return to_tensor(weights, losses)
 
 
@@ -149,6 +154,7 @@ def optimality_gap(
     gamma: float | None = None,
     threshold: Tensor | float | None = None,
     prior: Array | None = None,
+    across: Across = ALONE,
 ) -> Tensor:
     """`objective` minus `optimal_value`: at least 0, and exactly 0 for the Corollary's weights.
 
@@ -157,13 +163,13 @@ def optimality_gap(
     """
     if (gamma is None) == (threshold is None):
         raise ValueError(f"need gamma or threshold, got gamma={gamma} and threshold={threshold}; pass exactly one")
-    values, c_min = read_losses(losses)
-    w, q = read_weights(weights, values), read_prior(prior, values)
-    check_distribution(w)
+    values, c_min = read_losses(losses, across=across)
+    w, q = read_weights(weights, values), read_prior(prior, values, across)
+    check_distribution(w, across)
     given = _threshold(values, c_min, gamma, None) if threshold is None else values.dtype.type(float(threshold))
     cap = min(given, np.finfo(values.dtype).max)  # so that 0 * (cap - c) is 0
     total = sum(_waste(values[rows], w[rows], q[rows], c_min, cap) for rows in blocks(len(values)))
-    return to_scalar(total / len(values), losses)
+    return to_scalar(across.total(total) / across.total(len(values)), losses)
 
 
 def wasserstein_value(
@@ -235,15 +241,16 @@ class RRM:
         """The same rule with this share of wrong labels."""
         return replace(self, gamma=None, contamination=contamination)
 
-    def threshold(self, losses: Array) -> Tensor:
+    def threshold(self, losses: Array, across: Across = ALONE) -> Tensor:
         """The loss above which this rule removes a row."""
-        values, c_min = read_losses(losses)
-        return to_scalar(_threshold(values, c_min, self._eq3_gamma, self._share), losses)
+        values, c_min = read_losses(losses, across=across)
+        return to_scalar(_threshold(values, c_min, self._eq3_gamma, self._share, across), losses)
 
-    def __call__(self, losses: Array, weights: Array, prior: Array | None = None) -> Tensor:
+    def __call__(self, losses: Array, weights: Array, prior: Array | None = None, across: Across = ALONE) -> Tensor:
         """The next weights, mu of the way from these to the optimum."""
+        gamma, share = self._eq3_gamma, self._share
         optimum = optimal_weights(
-            losses, gamma=self._eq3_gamma, contamination=self._share, spread=self.spread, prior=prior
+            losses, gamma=gamma, contamination=share, spread=self.spread, prior=prior, across=across
         )
         target = optimum.cpu().numpy()
         assert self.mu is not None
@@ -265,25 +272,28 @@ class RRM:
         return 2 * self.gamma if self.gamma is not None and self.penalty == "l1" else self.gamma
 
 
-def _threshold(values: Vector, c_min: Real, gamma: float | None, contamination: float | None) -> Real:
+def _threshold(
+    values: Vector, c_min: Real, gamma: float | None, contamination: float | None, across: Across = ALONE
+) -> Real:
     """The loss above which rows are removed, c_min + gamma or l_{1-C'}: one number serves both modes."""
     _check_one_of(gamma, contamination)
     if contamination is not None:
-        return _quantile(values, contamination)
+        return _quantile(values, contamination, across)
     with np.errstate(over="ignore"):
         threshold: Real = min(c_min + values.dtype.type(gamma), np.finfo(values.dtype).max)
     return threshold
 
 
-def _quantile(values: Vector, contamination: float) -> Real:
-    largest: Real = values.max()
-    none_qualifies: Real = values.dtype.type(np.inf)
+def _quantile(values: Vector, contamination: float, across: Across) -> Real:
+    real = values.dtype.type
+    largest, none_qualifies = real(across.greatest(values.max(initial=-np.inf))), real(np.inf)
     if np.isinf(largest):  # an infinite loss is removed whatever the share
-        largest = none_qualifies = values[np.isfinite(values)].max()
-    rows_above = fewest(contamination, len(values))
+        finite = values[np.isfinite(values)].max(initial=-np.inf)
+        largest = none_qualifies = real(across.greatest(finite))
+    rows_above = fewest(contamination, int(across.total(len(values))))
     if rows_above == 0:
         return largest
-    _, below = kth_largest(values, rows_above)
+    _, below = across.kth_largest(values, rows_above)
     return below if below > -np.inf else none_qualifies
 
 
@@ -296,7 +306,7 @@ def _keep(values: Vector, c_min: Real, threshold: Real) -> tuple[Vector, int, ND
         kept += int(np.count_nonzero(below))
         if values[rows].min() == c_min:
             smallest.append(np.flatnonzero(values[rows] == c_min) + rows.start)
-    return weights, kept, np.concatenate(smallest)
+    return weights, kept, np.concatenate([np.empty(0, np.intp), *smallest])
 
 
 def _waste(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rockafellian.vectors import Real, Vector, blocks
 
@@ -33,6 +34,35 @@ def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
             if below > -np.inf:
                 return edge, below
     return _order(values, k)
+
+
+class Alone:
+    """All rows are here."""
+
+    def total(self, number: float) -> float:
+        """Itself."""
+        return number
+
+    def totals(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Themselves."""
+        return numbers
+
+    def least(self, number: float | Real) -> float:
+        """Itself."""
+        return float(number)
+
+    greatest = least
+
+    def gathered(self, columns: Vector) -> Vector:
+        """Themselves."""
+        return columns
+
+    def kth_largest(self, values: Vector, k: int) -> tuple[Real, Real]:
+        """By selection in memory."""
+        return kth_largest(values, k)
+
+
+ALONE = Alone()
 
 
 def fewest(share: float, n: int) -> int:

@@ -20,6 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rockafellian.attacks import Attack
 from rockafellian.batches import Rows
+from rockafellian.distributed import is_shared, rank, someone_gone
 from rockafellian.evaluation import Loss, device_of
 from rockafellian.history import Epoch, History
 from rockafellian.loop import LossesFrom, Moment, Run
@@ -77,6 +78,12 @@ def fit(
     the last whole epoch; with `resume=True` the same call goes on from there, if there is such a state, and ends as if
     it had never been interrupted.
     """
+    forward = model
+    if is_shared():
+        from rockafellian.replicas import inner, replicated
+
+        forward = replicated(model)
+        model = inner(forward)
     where = device_of(model) if device is None else torch.device(device)
     for module in (model, loss):
         if isinstance(module, nn.Module):
@@ -99,11 +106,12 @@ def fit(
         attack_valid=attack_valid,
         wrong=None if wrong is None else torch.as_tensor(wrong).cpu().bool(),
         seed=seed,
+        forward=forward,
     )
     run.check(epochs)
     kept = None if checkpoint is None else _open_checkpoint(Path(checkpoint), run, resume)
     done = run.history.epochs
-    with show(progress, epochs) as display:
+    with show(progress if rank() == 0 else "quiet", epochs) as display, someone_gone(checkpoint):
         while len(done) < epochs and not (stop and done and stop(done[-1])):
             record = run.one_epoch(len(done) + 1, display)
             done.append(record)
@@ -126,7 +134,12 @@ def _open_checkpoint(folder: Path, run: Run, resume: bool) -> Checkpoint:
         "weights": run.weights,
         "history": run.history,
     }
-    kept = Checkpoint(folder, {name: part for name, part in parts.items() if part is not None}, _settings(run))
+    if is_shared():
+        from rockafellian.replicas import whole_parts
+
+        parts = whole_parts(parts)
+    named = {name: part for name, part in parts.items() if part is not None}
+    kept = Checkpoint(folder, named, _settings(run), writes=rank() == 0)
     if resume:
         kept.resume()
     else:

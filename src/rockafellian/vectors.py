@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -16,16 +16,40 @@ Vector: TypeAlias = NDArray[np.floating[Any]]
 Real: TypeAlias = np.floating[Any]
 
 
-def read_losses(losses: Array, *, rows: Tensor | None = None) -> tuple[Vector, Real]:
-    """One loss per row, finite or `+inf`, in float32 or float64, and the least of them. `rows` are names for errors."""
+class Across(Protocol):
+    """Where the rows lie: all here, or shared out over processes, of which all must ask the same at the same time."""
+
+    def total(self, number: float, /) -> float:
+        """The sum of everyone's number."""
+
+    def totals(self, numbers: NDArray[np.int64], /) -> NDArray[np.int64]:
+        """The sums of everyone's whole numbers, place by place."""
+
+    def least(self, number: float | Real, /) -> float:
+        """The least of everyone's number."""
+
+    def greatest(self, number: float | Real, /) -> float:
+        """The greatest of everyone's number."""
+
+    def gathered(self, columns: Vector, /) -> Vector:
+        """Everyone's columns (few, many), one after the other."""
+
+    def kth_largest(self, values: Vector, k: int, /) -> tuple[Real, Real]:
+        """The k-th largest of everyone's values, and the largest one strictly below it or -inf."""
+
+
+def read_losses(losses: Array, *, rows: Tensor | None = None, across: Across | None = None) -> tuple[Vector, Real]:
+    """One loss per row, finite or `+inf`, in float32 or float64, and the least of all. `rows` are names for errors."""
     values = _as_numpy(losses)
     if values.ndim != 1:
         raise ValueError(
             f"need one loss per row, a vector; got shape {values.shape}; build the loss with reduction='none'"
         )
-    if len(values) == 0:
+    if (len(values) if across is None else across.total(len(values))) == 0:
         raise ValueError("need at least one loss, got an empty vector")
-    c_min = values.min()
+    c_min = values.min(initial=np.inf)
+    if across is not None:  # one process that has diverged stops all of them
+        c_min = values.dtype.type(across.least(-np.inf if np.isnan(c_min) else c_min))
     if not math.isfinite(c_min):  # NaN and -inf both win a minimum
         raise ValueError(_diverged(values, rows))
     return values, c_min
@@ -39,24 +63,29 @@ def read_weights(weights: Array, losses: Vector) -> Vector:
     return values
 
 
-def read_prior(prior: Array | None, losses: Vector) -> Vector:
+def read_prior(prior: Array | None, losses: Vector, across: Across | None = None) -> Vector:
     """The prior weights q, scaled to mean 1; without a prior, ones that take no memory."""
     if prior is None:
         return np.broadcast_to(losses.dtype.type(1), losses.shape)
     q = read_weights(prior, losses)
-    if not (np.isfinite(q).all() and q.min() > 0):
+    if len(q) and not (np.isfinite(q).all() and q.min() > 0):
         raise ValueError(f"need positive finite prior weights, got {q.min()} to {q.max()}; leave rows of weight 0 out")
-    scaled: Vector = q / q.dtype.type(q.mean(dtype=np.float64))
+    scaled: Vector = q / q.dtype.type(mean_of(q, across))
     return scaled
 
 
-def check_distribution(weights: Vector) -> None:
+def check_distribution(weights: Vector, across: Across | None = None) -> None:
     """An error unless the weights are a distribution on the scale N * p."""
-    mean = float(weights.mean(dtype=np.float64))
-    if not (abs(mean - 1) < 1e-3 and weights.min() >= -1e-6):
-        raise ValueError(
-            f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {weights.min():g}; multiply p_i by N"
-        )
+    mean, least = mean_of(weights, across), weights.min(initial=0)
+    if not (abs(mean - 1) < 1e-3 and least >= -1e-6):
+        raise ValueError(f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {least:g}; multiply p_i by N")
+
+
+def mean_of(values: Vector, across: Across | None = None) -> float:
+    """The mean over all rows, wherever they lie."""
+    if across is None:
+        return float(values.mean(dtype=np.float64))
+    return across.total(float(values.sum(dtype=np.float64))) / across.total(len(values))
 
 
 def blocks(n: int, size: int = 1 << 17) -> Iterator[slice]:

@@ -16,7 +16,8 @@ from rockafellian.notes import Notes
 from rockafellian.pending import Pending, Report, joined
 from rockafellian.probation import Probation
 from rockafellian.reweight import RRM
-from rockafellian.vectors import Array, read_losses, read_prior, to_tensor
+from rockafellian.selection import ALONE
+from rockafellian.vectors import Across, Array, mean_of, read_losses, read_prior, to_tensor
 
 
 class Reweighting(NamedTuple):
@@ -42,12 +43,14 @@ class SampleWeights:
     Where an `estimate` was made in another way, none is held out.
 
     Of several processes (torch.distributed) each says what it saw, and `step`, which all must call, brings it together:
-    all have the same weights. Between two steps each knows what all knew at the last one.
+    all have the same weights. Between two steps each knows what all knew at the last one. For very many rows each
+    process holds only its own: `rows`, as `shard(n_samples)` gives them. It is shown only these, and `len`, `values`
+    and `removed` are of these; `history` and `estimate` are of all. All processes must then make it together.
 
     Memory: 24 bytes a row, and 20 for `notes` where `reduce` is told what the network says.
     """
 
-    _PER_ROW = ("values", "last_removed", "_round_sum", "_round_count", "_run_sum", "_run_count")
+    PER_ROW = ("values", "last_removed", "_round_sum", "_round_count", "_run_sum", "_run_count")
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class SampleWeights:
         device: torch.device | str = "cpu",
         seed: int = 0,
         estimate: Estimate | None = None,
+        rows: range | None = None,
     ) -> None:
         for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
             if not isinstance(value, Integral) or value < least:
@@ -69,6 +73,16 @@ class SampleWeights:
         auto = isinstance(rule, RRM) and rule.auto
         if estimate is not None and not auto:
             raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
+        if rows is not None and not (rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples):
+            raise ValueError(f"need rows to be a part of range({n_samples}), got {rows}; use shard({n_samples})")
+        #: How many rows there are, and the numbers of those that are held here.
+        self.n_samples = int(n_samples)
+        self.rows = range(n_samples) if rows is None else rows
+        self._across: Across = ALONE if rows is None else distributed.TOGETHER
+        if (held := self._across.total(len(self.rows))) != n_samples:
+            raise ValueError(
+                f"need all processes to hold {n_samples} rows together, got {held}; use shard({n_samples})"
+            )
         self.rule = rule
         self.every = every
         self.warmup = warmup
@@ -78,25 +92,25 @@ class SampleWeights:
         self._notes: Notes | None = None
         #: The share of wrong labels, once `RRM()` has found it.
         self.estimate = estimate
-        self.values = torch.ones(n_samples, device=self.device)
+        self.values = torch.ones(len(self.rows), device=self.device)
         self._prior = None
         if prior is not None:
-            self._prior = to_tensor(read_prior(prior, self.values.cpu().numpy()), self.values)
+            self._prior = to_tensor(read_prior(prior, self.values.cpu().numpy(), self._across), self.values)
             self.values = self._prior.clone()
         #: For each row the re-weighting, counted from 1, in which it last stood removed; 0 if never.
-        self.last_removed = torch.zeros(n_samples, dtype=torch.int32, device=self.device)
+        self.last_removed = torch.zeros(len(self.rows), dtype=torch.int32, device=self.device)
         self._round_sum, self._round_count, self._run_sum, self._run_count = torch.zeros(
-            4, n_samples, device=self.device
+            4, len(self.rows), device=self.device
         ).unbind()
         #: How often `reduce` or `remember` was called.
         self.reports = 0
         self._pending = Pending()
         self._reports: list[Report] = []
-        self._probation = Probation(n_samples, seed) if auto and estimate is None else None
+        self._probation = Probation(n_samples, seed, self.rows) if auto and estimate is None else None
         self._start = warmup
         if self._probation is not None:
             self.values[self._probation.rows] = 0
-            self.values /= self.values.mean()
+            self.values /= mean_of(self.values.cpu().numpy(), self._across)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -113,7 +127,7 @@ class SampleWeights:
     @property
     def held(self) -> Tensor | None:
         """The numbers of the rows that are held out while `RRM()` looks for the share of wrong labels; None after."""
-        return None if self._probation is None else self._probation.rows
+        return None if self._probation is None else self._probation.rows + self.rows.start
 
     @property
     def notes(self) -> Notes | None:
@@ -141,7 +155,7 @@ class SampleWeights:
     def remember(
         self, losses: Tensor, index: Array, logits: Tensor | None = None, labels: Tensor | None = None
     ) -> Tensor:
-        """Only take note of these losses, for rows that the loop leaves out; returns the index, checked."""
+        """Only take note of these losses, for rows that the loop leaves out; returns their places among `rows`."""
         rows = self._checked_rows(losses, torch.as_tensor(index))
         self._pending.add(rows, losses, logits, labels)
         self.reports += 1
@@ -149,13 +163,27 @@ class SampleWeights:
             self._take_down()
         return rows
 
+    def bring_together(self) -> None:
+        """What all processes saw, known to each; all must call this. `step` does; `due` is the same for all then."""
+        self._take_down()
+        if self.sharded and self._across.greatest(self._notes is not None):
+            self._notes = self._notes or Notes(len(self))  # also where nothing was shown
+        elif distributed.is_shared() and not self.sharded:
+            self._add(Report(*(distributed.gathered(part) for part in joined(self._reports))))
+            self._reports = []
+
+    @property
+    def sharded(self) -> bool:
+        """Whether each process holds rows of its own."""
+        return self._across is not ALONE
+
     @property
     def due(self) -> bool:
         """Whether the next `step` re-weights."""
         counted = self.epoch + 1 - self._start
         if self._probation is None:
             return counted > 0 and counted % self.every == 0
-        return counted > 0 and self._probation.is_over(self._known_notes())
+        return counted > 0 and self._probation.is_over(self._known_notes(), self._across)
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
         """Call once an epoch; re-weights when it is time to, and says whether it did.
@@ -164,14 +192,12 @@ class SampleWeights:
         function that returns one and is called only when needed. Rows that were not seen keep their weight, and those
         that were share the mass they had. An error leaves everything as it was.
         """
-        self._take_down()
-        if distributed.is_shared():
-            self._exchange()
+        self.bring_together()
         epoch, due = self.epoch + 1, self.due
         if due:
             self._reweight(epoch, losses() if callable(losses) else losses)
         elif self._probation is not None:
-            self._probation.go_on(self._known_notes())
+            self._probation.go_on(self._known_notes(), self._across)
         if due or self._probation is not None or epoch <= self.warmup:
             self._forget_round()
         self.epoch = epoch
@@ -180,20 +206,22 @@ class SampleWeights:
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, so that safetensors can hold it."""
         self._take_down()
-        state = {name.removeprefix("_"): getattr(self, name).clone() for name in self._PER_ROW}
+        state = {name.removeprefix("_"): getattr(self, name).clone() for name in self.PER_ROW}
         state["epoch"] = torch.tensor(self.epoch)
         state["start"] = torch.tensor(self._start)
         state["history"] = torch.tensor(self.history, dtype=torch.float64).reshape(-1, len(Reweighting._fields))
         for name, part in (("notes", self._notes), ("probation", self._probation)):
             if part is not None:
                 state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
+        if self.sharded:
+            state["rows"] = torch.tensor([self.rows.start, self.rows.stop])
         if self.estimate is not None:
             state["estimate"] = torch.tensor(self.estimate, dtype=torch.float64)
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor."""
-        own = {name.removeprefix("_"): getattr(self, name) for name in self._PER_ROW}
+        own = {name.removeprefix("_"): getattr(self, name) for name in self.PER_ROW}
         if missing := {*own, "epoch", "start", "history"} - state.keys():
             raise ValueError(f"need a state_dict of SampleWeights, but it lacks {', '.join(sorted(missing))}")
         for name, tensor in own.items():
@@ -212,29 +240,31 @@ class SampleWeights:
         self._start = int(state["start"])
         self._pending, self._reports = Pending(), []
         self._notes = _loaded(state, "notes.", lambda: Notes(len(self)))
-        self._probation = _loaded(state, "probation.", lambda: Probation(len(self), seed=0))
+        self._probation = _loaded(state, "probation.", lambda: Probation(self.rows.stop, 0, self.rows))
         self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
 
     def _take_down(self) -> None:
         """Bring what is pending into the sums and the notes; of several processes each keeps it until `step`."""
         if self._pending:
-            self._reports.append(self._pending.report(self.held))
+            held = None if self._probation is None else self._probation.rows
+            report = self._pending.report(held)
+            if distributed.is_shared() and not self.sharded:
+                self._reports.append(report)
+            else:
+                self._add(report)
             self._pending = Pending()
-        if self._reports and not distributed.is_shared():
-            self._exchange()
 
-    def _exchange(self) -> None:
-        """Bring the reports of all processes into the sums and the notes of each."""
-        report = Report(*(distributed.gathered(part) for part in joined(self._reports)))
-        if report.words is not None:
+    def _add(self, report: Report) -> None:
+        """Bring a report into the sums and the notes."""
+        words = report.words
+        if words is not None:
             self._notes = self._notes or Notes(len(self))
-            self._notes.add(*report.words)
+            self._notes.add(*words)
             if self._probation is not None:
                 self._probation.add(*report.chances)
         rows, losses = (part.to(self.device) for part in report.losses)
         self._round_sum.index_add_(0, rows, losses.to(self._round_sum))
         self._round_count.index_add_(0, rows, torch.ones_like(self._round_count[rows]))
-        self._reports = []
 
     def _known_notes(self) -> Notes:
         notes = self.notes
@@ -254,35 +284,39 @@ class SampleWeights:
         if len(index) == 0 or index.is_floating_point():
             raise ValueError(f"need the rows' numbers as whole numbers, got {len(index)} of {index.dtype}")
         low, high = (int(bound) for bound in index.aminmax())
-        if low < 0 or high >= len(self):
+        first = self.rows.start
+        if low < first or high >= self.rows.stop:
             raise ValueError(
-                f"need an index from 0 to {len(self) - 1}, got {low if low < 0 else high}; "
-                "n_samples must be the length of the dataset that Indexed wraps"
+                f"need an index from {first} to {self.rows.stop - 1}, got {low if low < first else high}; n_samples "
+                "must be the length of the dataset that Indexed wraps, and a process that holds only some rows must be "
+                "shown only these"
             )
-        return index.to(self.device)
+        return index.to(self.device) - first
 
     def _reweight(self, epoch: int, given: Array | None) -> None:
+        across = self._across
         losses, seen = self._losses_by_row(given)
         rows = slice(None) if seen.all() else seen.nonzero()[:, 0]
         losses = losses[rows]
-        _, c_min = read_losses(losses, rows=None if isinstance(rows, slice) else rows)
+        _, c_min = read_losses(losses, rows=None if isinstance(rows, slice) else rows, across=across)
 
         estimate, current = self.estimate, self.values
         if self._probation is not None:  # the held rows get back the weight that they had lent to the others
-            estimate = self._probation.estimate(self._known_notes())
+            estimate = self._probation.estimate(self._known_notes(), across)
             current = torch.ones_like(self.values) if self._prior is None else self._prior
         # Rows seen share the mass they had, so that the mean over all rows stays 1 whatever the others weigh.
-        share = torch.ones(()) if isinstance(rows, slice) else current[rows].mean()
+        all_seen = across.total(int(seen.count_nonzero())) == across.total(len(self))
+        share = 1.0 if all_seen else mean_of(current[rows].cpu().numpy(), across)
         before = current[rows] / share if share > 0 else torch.ones_like(losses)
         said = self._said(rows)
         rule = self.rule
         if estimate is not None and isinstance(rule, RRM) and rule.auto:
-            rule = rule.told(_believed(estimate, said))
-        made = weigh(rule, losses, before, None if self._prior is None else self._prior[rows], said)
+            rule = rule.told(_believed(estimate, said, across))
+        made = weigh(rule, losses, before, None if self._prior is None else self._prior[rows], said, across)
 
         stands_removed = self.removed
         stands_removed[rows] = made.removed
-        count = int(stands_removed.count_nonzero())
+        count = int(across.total(int(stands_removed.count_nonzero())))
         self.history.append(Reweighting(epoch, made.threshold, float(c_min), count, made.gap))
         self.last_removed[stands_removed] = len(self.history)
         self.values[:] = current
@@ -307,7 +341,7 @@ class SampleWeights:
         """The losses to re-weight by and the rows that have one."""
         if given is None:
             seen = self._round_count > 0
-            if not seen.any():
+            if self._across.total(int(seen.count_nonzero())) == 0:
                 raise ValueError("no loss was seen since the last re-weighting; call reduce in the loop or pass losses")
             return self._round_sum / self._round_count, seen
         losses = (given if isinstance(given, Tensor) else torch.tensor(given)).detach().to(self.values)
@@ -347,9 +381,9 @@ def _loaded(state: Mapping[str, Tensor], prefix: str, make: Callable[[], _Part])
     return part
 
 
-def _believed(estimate: Estimate, said: Said | None) -> float:
+def _believed(estimate: Estimate, said: Said | None, across: Across) -> float:
     """The share to remove: that of the rows whose label the network disagrees with, within the estimate's interval."""
     if estimate.rate == 0 or said is None:
         return estimate.rate
-    disagrees = int(said.disagrees.count_nonzero()) / len(said.disagrees)
+    disagrees = across.total(int(said.disagrees.count_nonzero())) / across.total(len(said.disagrees))
     return min(max(disagrees, estimate.low), estimate.high)

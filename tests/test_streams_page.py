@@ -1,0 +1,85 @@
+"""The page on streams is written from its record, and the loop of the guide runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import streams
+from toy import make_toy
+
+GUIDE = Path(__file__).parents[1] / "docs" / "guide" / "streams.md"
+
+
+def record() -> dict:
+    return json.loads(streams.RESULTS.read_text())
+
+
+def test_the_page_on_streams_is_written_from_the_record() -> None:
+    assert streams.PAGE.read_text() == streams.render(record())
+
+
+def test_every_run_is_on_record() -> None:
+    found = record()
+    assert found["settings"]["seeds"] == list(streams.SEEDS)
+    n = len(streams.NOISE) * len(streams.SEEDS)
+    assert len(found["runs"]) == n * (len(streams.METHODS) * (len(streams.PASSES) + 1) + 1)
+    assert found["settings"]["rows"] == 60_000
+
+
+def test_the_memory_of_a_stream_on_record_is_that_of_its_window_in_any_number_of_passes() -> None:
+    kept = {run["state_bytes"] for run in record()["runs"] if run["method"].startswith("stream")}
+    assert len(kept) == 1
+    assert kept.pop() < 20 * record()["settings"]["window"] + 200
+
+
+def made(noise: float, method: str, passes: int, rate: str, accuracy: float) -> dict:
+    about = {"noise": noise, "method": method, "passes": passes, "rate": rate, "seed": 0}
+    return {**about, "accuracy": accuracy, "precision": None, "recall": 0.5, "estimate": None}
+
+
+@pytest.mark.parametrize(("accuracy", "met"), [(0.951, True), (0.94, True), (0.939, False)])
+def test_a_promise_is_met_or_not_by_the_figures(accuracy: float, met: bool) -> None:
+    runs = [
+        made(0.2, "plain", 2, "constant", 0.9),
+        made(0.2, "stream, auto", 2, "constant", accuracy),
+        made(0.2, "exact, auto", 2, "constant", 0.95),
+        made(0.2, "exact, told", 10, "falling", 0.97),
+    ]
+    judged = streams.Case(0.2, 2, "constant", "auto").judge({"runs": runs, "settings": {"margin": 0.01, "long": 10}})
+    assert judged.met is met
+    assert judged.cells[3] == f"{100 * accuracy:.1f}"
+    assert judged.cells[-1] == f"{100 * (accuracy - 0.97):+.2f}"
+
+
+def some_rows() -> streams.Data:
+    toy, test = make_toy(0, 600), make_toy(1, 90)
+    return streams.Data(toy.x, toy.y, toy.wrong, test.x, torch.arange(90) % 3)
+
+
+@pytest.mark.parametrize("method", streams.METHODS)
+def test_a_run_is_measured(method: str) -> None:
+    found = streams.run(some_rows(), 0.4, method, 2, 0, falling=True)
+    assert json.loads(json.dumps(found)) == found
+    assert found["accuracy"] > 0.5
+    assert found["cpu_seconds"] > 0
+    assert (found["state_bytes"] > 0) == (method != "plain")
+    assert found == {**streams.run(some_rows(), 0.4, method, 2, 0, falling=True), "cpu_seconds": found["cpu_seconds"]}
+
+
+@pytest.mark.parametrize("sign", ["-", "+"])
+def test_the_loop_of_the_guide_runs_with_its_change_and_without(sign: str) -> None:
+    diff = GUIDE.read_text().split("```diff\n", 1)[1].split("```", 1)[0].splitlines()
+    code = "\n".join(line[2:] for line in diff if line[:1] in ("", " ", sign))
+    model = torch.nn.Linear(2, 3)
+    before = model.weight.detach().clone()
+    known = {
+        "model": model,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "logs": [make_toy(seed, n=60) for seed in range(100)],
+        "rows_of": lambda logs: ((toy.x, toy.y) for toy in logs),
+    }
+    exec(code, known)
+    assert not torch.equal(model.weight, before)
+    assert sign == "-" or known["stream"].seen == 6_000
