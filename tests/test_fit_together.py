@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from together import N, Settings, run
 from torch import Tensor
+from trained_together import N, Settings, run
 
 import rockafellian as rk
 from rockafellian import distributed
 from toy import make_toy, precision_and_recall
 
-SCRIPT = Path(__file__).with_name("together.py")
+SCRIPT = Path(__file__).with_name("trained_together.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",

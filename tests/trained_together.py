@@ -1,4 +1,4 @@
-"""A training that tests start in one process or in several: `python together.py SETTINGS` under torchrun or alone."""
+"""A training that tests start in one process or, by torchrun, in several: `python trained_together.py SETTINGS OUT`."""
 
 import json
 import os

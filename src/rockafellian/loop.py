@@ -85,15 +85,6 @@ class Run:
             if self.valid is not None:
                 read_task(self.model, self.valid, self.loss)
 
-    def network_state(self) -> dict[str, Tensor]:
-        """The whole state of the network; of several processes all must ask."""
-        state = self.model.state_dict()
-        if is_shared():
-            from rockafellian.replicas import whole
-
-            return whole(state)  # type: ignore[no-any-return]
-        return state
-
     def one_epoch(self, epoch: int, display: Display) -> Epoch:
         """The re-weighting left over from the epoch before, GradientStep (Algorithm 2) on every batch, validation."""
         start = time.perf_counter()
@@ -238,13 +229,14 @@ class Run:
         found = evaluate_rows(self.model, self.valid, self.loss, self.task, attack, own)
         best = Best(epoch, *found, model={})
         if best.beats(self.history.best):
-            state = self.network_state()
-            best.model.update({name: value.detach().cpu().clone() for name, value in state.items()})
+            for name, value in self.model.state_dict().items():  # of FSDP, in parts that only all together make whole
+                whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+                best.model[name] = whole.detach().cpu().clone()
             self.history.best = best
         return found
 
     def _check_finite(self, epoch: int, loss: float) -> None:
-        parts = [getattr(part, "to_local", lambda part=part: part)() for part in self.model.parameters()]  # of FSDP
+        parts = [part.to_local() if hasattr(part, "to_local") else part for part in self.model.parameters()]
         if TOGETHER.least(math.isfinite(loss) and all(bool(part.isfinite().all()) for part in parts)):
             return
         cause = "the learning rate is the usual cause: lower it, or pass clip="

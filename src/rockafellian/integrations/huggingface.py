@@ -175,6 +175,7 @@ class Reweight(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The weights into the checkpoint that Trainer has just written."""
+        self.weights.bring_together()  # Trainer tells every process
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if args.should_save and folder.is_dir():  # a search over settings keeps its checkpoints elsewhere
             checkpoints.save(folder / FILE, self.weights.state_dict())

@@ -84,6 +84,7 @@ class Reweight(Callback):
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state of the weights, as tensors only: a checkpoint can be loaded with weights_only=True."""
+        self.weights.bring_together()  # Lightning asks every process
         return self.weights.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
