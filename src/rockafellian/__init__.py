@@ -6,6 +6,7 @@ from rockafellian import attacks, contamination, losses
 from rockafellian.attacks import ATTACKS
 from rockafellian.audit.entry import Audited, audit
 from rockafellian.data import Indexed
+from rockafellian.distributed import shard
 from rockafellian.estimate import Estimate, estimate_contamination
 from rockafellian.evaluation import Evaluation, evaluate
 from rockafellian.findings import Findings, findings
@@ -25,6 +26,8 @@ from rockafellian.reweight import (
     threshold_for,
     wasserstein_value,
 )
+from rockafellian.shards import resharded
+from rockafellian.streams import StreamWeights
 from rockafellian.training import fit
 from rockafellian.weights import Reweighting, SampleWeights
 
@@ -47,6 +50,7 @@ __all__ = [
     "Reweighting",
     "Round",
     "SampleWeights",
+    "StreamWeights",
     "WassersteinValue",
     "attacks",
     "audit",
@@ -62,6 +66,8 @@ __all__ = [
     "optimal_weights",
     "optimality_gap",
     "partition",
+    "resharded",
+    "shard",
     "threshold_for",
     "wasserstein_value",
 ]
