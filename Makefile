@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check lint types bench digits adversarial own-data tabular lora tables rivals clean
+.PHONY: demo test check lint types bench digits adversarial own-data tabular lora scale together streams tables rivals clean
 
 demo: .venv/.installed-audit
 	$(BIN)/rockafellian demo
@@ -42,6 +42,16 @@ tabular: .venv/.installed-rivals
 # LoRA on IMDb through Hugging Face's Trainer, resumed where it was: half an hour. Then its page.
 lora: .venv/.installed-rivals
 	$(BIN)/python benchmarks/lora.py
+
+# Re-weighting and training in several processes: seconds, bytes, memory; whether results are equal; rows that come once.
+scale: .venv/.installed-bench
+	$(BIN)/python benchmarks/distributed.py
+
+together: .venv/.installed-bench
+	$(BIN)/python benchmarks/together.py
+
+streams: .venv/.installed-bench
+	$(BIN)/python benchmarks/streams.py
 
 # Against cleanlab, ELR and others on real data, resumed where it was: an hour of two cores. Then its page.
 rivals: .venv/.installed-rivals
