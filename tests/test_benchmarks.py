@@ -14,6 +14,7 @@ import digits
 import own_data
 import own_data_page
 import reweight as benchmark
+import together
 
 
 def test_the_benchmark_measures_and_judges_what_it_measured() -> None:
@@ -71,6 +72,14 @@ def test_the_page_on_digits_is_written_from_the_record() -> None:
     assert digits.PAGE.read_text() == digits.render(record)
     assert all(len(summary["seeds"]) == digits.SEEDS for summary in record.values())
     assert all(row["rrm"] - row["plain"] >= 0.2 for row in record["standardised"]["seeds"])
+
+
+def test_the_page_on_one_process_and_several_is_written_from_the_record() -> None:
+    record = json.loads(together.RESULTS.read_text())
+    assert together.PAGE.read_text() == together.render(record)
+    in_double = [row for row in record["rows"] if row["precision of the network"] == "double"]
+    assert {row["processes"] for row in in_double} == set(together.PROCESSES)
+    assert all(row["same rows removed"] and row["weights differ by"] <= 1e-6 for row in in_double)
 
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:

@@ -40,12 +40,14 @@ class Indexed(Dataset[Any]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """What a DataLoader asks for: the rows of a batch at once, from the dataset's own such method if it has one."""
-        if not hasattr(self.dataset, "__getitems__"):
-            return [self[i] for i in indices]
-        rows = self.dataset.__getitems__(indices)
-        return [self._with_number(row, int(i)) for row, i in zip(rows, indices, strict=True)]
+        own = getattr(self.dataset, "__getitems__", None)
+        rows = [self.dataset[i] for i in indices] if own is None else own(indices)
+        n = len(self)
+        return [self._with_number(row, int(i) % n) for row, i in zip(rows, indices, strict=True)]
 
     def _with_number(self, row: Any, i: int) -> Any:
+        if type(row) is tuple:  # nearly always, and each row is felt
+            return (*row, i)
         fields = row if isinstance(row, Mapping) else getattr(row, "_fields", ())
         if self.key in fields:
             raise ValueError(
