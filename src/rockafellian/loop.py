@@ -216,11 +216,12 @@ class Run:
         order = torch.arange(len(self.rows))
         if is_shared():  # mixed, so that everyone has a part of each batch
             order = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(self.seed))
-        seen = list(look(self.model, self.rows, order, self.loss, attack, self._own))
-        found = torch.stack([torch.cat([batch[i].cpu().double() for batch in seen]) for i in (0, 1)], dim=1)
-        numbers, losses = (found if self._holds_own_rows else gathered(found)).unbind(1)
-        assert self.weights is not None
-        return losses[numbers.argsort()].to(self.weights.values.dtype)
+        found = [torch.empty(0, 2, dtype=torch.float64)]
+        for index, losses, _, _ in look(self.model, self.rows, order, self.loss, attack, self._own):
+            found.append(torch.stack([index.double(), losses.cpu().double()], dim=1))
+        seen = torch.cat(found)
+        numbers, values = (seen if self._holds_own_rows else gathered(seen)).unbind(1)
+        return values[numbers.argsort()].float()
 
     def _validate(self, epoch: int) -> tuple[float | None, float | None]:
         if self.valid is None:
