@@ -63,6 +63,11 @@ def train(name: str, n_ranks: int, rank: int | None = None, rows: range | None =
             mine = part if rows is None else part[(part >= rows.start) & (part < rows.stop)]
             if len(mine):
                 weights.reduce(*batch(epoch, mine))
+        if epoch == 4 and rank is not None:  # saved and gone on with in the middle of an epoch
+            weights.bring_together()
+            state = weights.state_dict()
+            weights = rk.SampleWeights(N, RULES[name], every=2, prior=prior, rows=rows)
+            weights.load_state_dict(state)
         weights.step()
     return weights
 
