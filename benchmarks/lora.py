@@ -1,0 +1,280 @@
+"""LoRA through RRMTrainer on 500 IMDb reviews with 30 % wrong labels: what it finds, beside the plain Trainer.
+
+make lora        trains what is not on record yet and writes benchmarks/results/lora.json and docs/lora.md
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import datasets as hub
+import numpy as np
+import peft
+import torch
+import transformers
+from torch import Tensor, nn
+
+from measure import table
+from rivals.measures import of_flags, of_ranking
+from rockafellian import RRM, SampleWeights, contamination
+from rockafellian.embedding import tokenizer
+from rockafellian.integrations.huggingface import RRMTrainer
+from rockafellian.machine import machine
+from rockafellian.paper import datasets
+
+HERE = Path(__file__).resolve().parent
+RESULTS, PAGE = HERE / "results" / "lora.json", HERE.parent / "docs" / "lora.md"
+SEEDS = (0, 1, 2)
+PROMISED = 0.8
+#: By name the rule; None is transformers' own Trainer.
+METHODS = {
+    "plain": None,
+    "told nothing": RRM(),
+    "told 0.30": RRM(contamination=0.3),
+    "told 0.10": RRM(contamination=0.1),
+}
+#: What the head starts from: negative and positive opinions, written for this.
+OPINIONS = (
+    ("I hated this film, it was terrible", "One of the worst movies, awful acting", "Bad and boring, a waste of time"),
+    ("I loved this film, it was wonderful", "One of the best movies, great acting", "Good and moving, see it"),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Chosen on seed 100, which the record does not use."""
+
+    reviews: int = 500
+    share: float = 0.3
+    test_reviews: int = 500
+    tokens: int = 256
+    rank: int = 8
+    epochs: int = 3
+    batch_size: int = 16
+    learning_rate: float = 3e-4
+    spread: float = 1.5  # of the first logits, as a standard deviation
+
+
+class Classifier(nn.Module):
+    """An encoder with LoRA, the mean over a text's tokens as a vector of length 1, and a linear head."""
+
+    def __init__(self, encoder: nn.Module, rank: int) -> None:
+        super().__init__()
+        adapters = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=["query", "value"])
+        self.encoder = peft.get_peft_model(encoder, adapters)
+        self.head = nn.Linear(encoder.config.hidden_size, 2)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The logits, and the loss if there are labels, as Trainer wants them."""
+        logits = self.head(self.vectors(input_ids, attention_mask))
+        loss = {} if labels is None else {"loss": nn.functional.cross_entropy(logits, labels)}
+        return {**loss, "logits": logits}
+
+    def vectors(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """One for each text."""
+        words = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return nn.functional.normalize((words * attention_mask[..., None]).sum(1), dim=1)
+
+    @torch.no_grad()
+    def start(self, classes: Sequence[Tensor], texts: Tensor, spread: float) -> None:
+        """Let the head say which of the classes' vectors a text is nearer to, as often one as the other."""
+        means = torch.stack([vectors.mean(0) for vectors in classes])
+        self.head.weight.copy_(means * spread / (texts @ (means[1] - means[0])).std())
+        self.head.bias.copy_(-(texts @ self.head.weight.T).mean(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Reviews as tokens with the labels given, which of these are wrong, clean ones to test on, and opinions."""
+
+    train: hub.Dataset
+    wrong: Tensor
+    test: hub.Dataset
+    opinions: Sequence[hub.Dataset]
+    collate: Callable[[Any], Any]
+
+
+def load(seed: int, about: Settings) -> Problem:
+    """Reviews drawn and mislabelled by the seed."""
+    found, words = datasets.reviews(), tokenizer(datasets.encoder_folder("minilm"))
+    random = np.random.default_rng(seed)
+    chosen = random.permutation(len(found.train))[: about.reviews].tolist()
+    held = random.permutation(len(found.test))[: about.test_reviews].tolist()
+    noisy = contamination.uniform(found.train_y[chosen], about.share, n_classes=2, seed=seed)
+
+    def rows(texts: Iterable[str], **columns: Any) -> hub.Dataset:
+        return hub.Dataset.from_dict({**words(list(texts), truncation=True, max_length=about.tokens), **columns})
+
+    return Problem(
+        rows((found.train[row] for row in chosen), labels=noisy.labels.tolist()),
+        noisy.mask,
+        rows((found.test[row] for row in held), labels=found.test_y[held].tolist()),
+        [rows(opinions) for opinions in OPINIONS],
+        transformers.DataCollatorWithPadding(words),
+    )
+
+
+def run(problem: Problem, model: nn.Module, rule: RRM | None, seed: int, about: Settings) -> dict[str, Any]:
+    """One training and what came of it; without a rule there is nothing that could be found."""
+    start = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = _trainer(problem, model, rule, _arguments(folder, seed, about))
+        trainer.train()
+        said = trainer.predict(problem.test)
+    accuracy = float((said.predictions.argmax(1) == said.label_ids).mean())
+    result = {"accuracy": accuracy, "cpu_seconds": time.process_time() - start}
+    return result if rule is None else {**result, **_found(trainer.weights, problem.wrong)}
+
+
+def _trainer(
+    problem: Problem, model: nn.Module, rule: RRM | None, arguments: transformers.TrainingArguments
+) -> transformers.Trainer:
+    parts = {"model": model, "args": arguments, "train_dataset": problem.train, "data_collator": problem.collate}
+    if rule is None:
+        return transformers.Trainer(**parts)
+    return RRMTrainer(**parts, weights=SampleWeights(len(problem.train), rule))
+
+
+def _arguments(folder: str, seed: int, about: Settings) -> transformers.TrainingArguments:
+    return transformers.TrainingArguments(
+        folder,
+        seed=seed,
+        num_train_epochs=about.epochs,
+        per_device_train_batch_size=about.batch_size,
+        per_device_eval_batch_size=64,
+        learning_rate=about.learning_rate,
+        lr_scheduler_type="constant",
+        save_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+
+
+def _found(weights: SampleWeights, wrong: Tensor) -> dict[str, Any]:
+    assert weights.notes is not None
+    estimate = None if weights.estimate is None else list(weights.estimate)
+    return {**of_flags(weights.removed, wrong), **of_ranking(weights.notes.label_quality, wrong), "estimate": estimate}
+
+
+def started(encoder: nn.Module, problem: Problem, about: Settings) -> Classifier:
+    """A classifier that knows what opinions sound like and no label yet."""
+    model = Classifier(encoder, about.rank).eval()
+
+    def vectors(rows: hub.Dataset) -> Tensor:
+        columns = rows.select_columns(["input_ids", "attention_mask"])
+        batches = (problem.collate(columns.select([row]).to_list()) for row in range(len(rows)))
+        with torch.no_grad():
+            return torch.cat([model.vectors(**batch) for batch in batches])
+
+    model.start([vectors(rows) for rows in problem.opinions], vectors(problem.train), about.spread)
+    return model
+
+
+def minilm(seed: int) -> nn.Module:
+    """The encoder, without dropout, which blurs what it knows; the seed is for the adapters that come next."""
+    torch.manual_seed(seed)
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return transformers.BertModel.from_pretrained(
+        datasets.encoder_folder("minilm"), add_pooling_layer=False, local_files_only=True, **dropout
+    )
+
+
+def render(record: dict[str, Any]) -> str:
+    """The page docs/lora.md: all of it comes from the record."""
+    about, versions = record["settings"], record["machine"]
+    lines = [
+        "# LoRA on reviews",
+        "",
+        "<!-- Written by benchmarks/lora.py from benchmarks/results/lora.json. Change those. -->",
+        "",
+        f"`{record['command']}`, {record['date']}, transformers {versions['transformers']}, peft {versions['peft']}, "
+        f"torch {versions['torch']}: {about['reviews']} of IMDb's training reviews, {about['share']:.0%} of them with "
+        f"the other label, and {about['test_reviews']:,} clean ones to test on, drawn by seed. The first "
+        f"{about['tokens']} tokens of each go through MiniLM with LoRA of rank {about['rank']} on queries and values, "
+        f"their mean to a linear head; AdamW at {about['learning_rate']} without decay, batches of "
+        f"{about['batch_size']}, {about['epochs']} epochs. Both trainers start with a head that says whether a "
+        "review is nearer to three sentences of praise or of blame. Settings were chosen on seed 100.",
+        "",
+        *_verdict(record["rows"]),
+        "",
+        "Rank: the area under the ROC curve of `label_quality`, which asks for no threshold; 0.5 is chance.",
+        "",
+        *table(
+            ["method", "seed", "removed", "precision", "recall", "F1", "rank", "estimate", "accuracy", "CPU seconds"],
+            [_cells(row) for row in record["rows"]],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Promised and measured, by method; of the plain Trainer the accuracy alone."""
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        accuracy = f"test accuracy {_mean(own, 'accuracy'):.3f}"
+        if METHODS[method] is None:
+            lines.append([method, "", "", "", accuracy, ""])
+            continue
+        means = [f"{_mean(own, name):.3f}" for name in ("precision", "recall", "f1")]
+        met = "met" if _mean(own, "precision") > PROMISED else "**not met**"
+        lines.append([method, *means, accuracy, met])
+    head = ["mean of the seeds", "precision", "recall", "F1", "", f"precision above {PROMISED}"]
+    return table(head, lines)
+
+
+def _mean(rows: Sequence[dict[str, Any]], name: str) -> float:
+    return sum(row[name] for row in rows) / len(rows)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    last = [f"{row['accuracy']:.3f}", f"{row['cpu_seconds']:.0f}"]
+    if "precision" not in row:
+        return [row["method"], str(row["seed"]), *[""] * 6, *last]
+    names = ("flagged", "precision", "recall", "f1", "auroc")
+    estimate = "" if row["estimate"] is None else "{:.2f} ({:.2f} to {:.2f})".format(*row["estimate"])
+    return [row["method"], str(row["seed"]), *(f"{row[name]:.3f}" for name in names), estimate, *last]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    about = Settings()
+    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    for seed in SEEDS:
+        problem = load(seed, about)
+        for method, rule in METHODS.items():
+            if any((row["method"], row["seed"]) == (method, seed) for row in rows):
+                continue
+            rows.append(
+                {
+                    "method": method,
+                    "seed": seed,
+                    **run(problem, started(minilm(seed), problem, about), rule, seed, about),
+                }
+            )
+            _write(sorted(rows, key=lambda row: (list(METHODS).index(row["method"]), row["seed"])), about)
+
+
+def _write(rows: list[dict[str, Any]], about: Settings) -> None:
+    record = {
+        "command": "make lora",
+        "date": date.today().isoformat(),
+        "machine": machine("rockafellian", "transformers", "peft", "accelerate"),
+        "settings": asdict(about),
+        "rows": rows,
+    }
+    RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+    PAGE.write_text(render(record))
+
+
+if __name__ == "__main__":
+    main()
