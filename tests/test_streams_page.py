@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import rockafellian as rk
 import streams
 from toy import make_toy
 
@@ -75,6 +76,8 @@ def test_the_loop_of_the_guide_runs_with_its_change_and_without(sign: str) -> No
     model = torch.nn.Linear(2, 3)
     before = model.weight.detach().clone()
     known = {
+        "torch": torch,
+        "rk": rk,
         "model": model,
         "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
         "logs": [make_toy(seed, n=60) for seed in range(100)],

@@ -78,7 +78,8 @@ class SampleWeights:
         #: How many rows there are, and the numbers of those that are held here.
         self.n_samples = int(n_samples)
         self.rows = range(n_samples) if rows is None else rows
-        self._across: Across = ALONE if rows is None else distributed.TOGETHER
+        #: Whether each process holds rows of its own.
+        self.sharded = rows is not None
         if (held := self._across.total(len(self.rows))) != n_samples:
             raise ValueError(
                 f"need all processes to hold {n_samples} rows together, got {held}; use shard({n_samples})"
@@ -173,9 +174,8 @@ class SampleWeights:
             self._reports = []
 
     @property
-    def sharded(self) -> bool:
-        """Whether each process holds rows of its own."""
-        return self._across is not ALONE
+    def _across(self) -> Across:
+        return distributed.TOGETHER if self.sharded else ALONE
 
     @property
     def due(self) -> bool:
