@@ -1,17 +1,23 @@
-# One environment in .venv serves everything; each target adds the extras it needs, once.
+# One environment in .venv serves everything; each target adds the extras it needs, once, in the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+PIP = -m pip install --quiet --disable-pip-version-check
+# Pins hold for the packages and, by the second name, for what pip builds this package with.
+PINNED = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
+# Tests run in so many processes.
+JOBS ?= 2
 
-.PHONY: demo test check lint types bench digits adversarial own-data tabular lora scale together streams tables rivals clean
+.PHONY: demo test check lint types pinned pins test-newest bench digits adversarial own-data tabular lora scale together streams \
+	tables rivals clean
 
 demo: .venv/.installed-audit
 	$(BIN)/rockafellian demo
 
 test: .venv/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
-check: lint types test
+check: lint types pinned test
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
@@ -19,6 +25,20 @@ lint: .venv/.installed-dev
 
 types: .venv/.installed-dev
 	$(BIN)/mypy
+
+# Is every installed version the one in constraints.txt?
+pinned: .venv/.installed-dev
+	$(BIN)/python .ci/pins.py check
+
+# Pins the newest versions of all packages. Torch stays, as its newest build may bring CUDA: `make pins TORCH=2.15.0` moves it.
+pins: .venv-newest
+	.venv-newest/bin/python $(PIP) torch==$(TORCH) hatchling editables --editable ".[dev,rivals,ray]"
+	.venv-newest/bin/python .ci/pins.py write
+
+# The tests with the newest versions of all packages, torch included (gigabytes of CUDA packages on Linux).
+test-newest: .venv-newest
+	.venv-newest/bin/python $(PIP) --upgrade --upgrade-strategy eager --editable ".[test]"
+	.venv-newest/bin/python -m pytest --numprocesses $(JOBS)
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py
@@ -64,11 +84,18 @@ tables: .venv/.installed-text
 	$(BIN)/rockafellian compare --markdown docs/reproduce.md --html docs/reproduce.html
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv .venv-newest runs
 
 .venv/.installed-%: pyproject.toml constraints.txt | .venv
-	$(INSTALL) ".[$*]"
+	$(PINNED) $(BIN)/python $(PIP) pip
+	$(PINNED) $(BIN)/python $(PIP) --editable ".[$*]"
 	touch $@
 
 .venv:
 	$(PYTHON) -m venv .venv
+
+.PHONY: .venv-newest
+.venv-newest:
+	rm -rf $@
+	$(PYTHON) -m venv $@
+	$@/bin/python $(PIP) --upgrade pip

@@ -1,18 +1,16 @@
 import copy
 import math
-import warnings
 from dataclasses import replace
 
+import foolbox
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from rockafellian.attacks import ATTACKS, FGSM, PGD
 from rockafellian.losses import cce
-
-with warnings.catch_warnings():  # foolbox 3.3 imports gaussian_filter from where scipy no longer wants it
-    warnings.filterwarnings("ignore", "Please import `gaussian_filter`", DeprecationWarning)
-    import foolbox
 
 EPS = 0.05
 PER_CHANNEL = ([0.0, -0.5, 0.1], [1.0, 0.5, 0.8])
@@ -44,11 +42,14 @@ def sizes(shift: Tensor, norm: str) -> Tensor:
     return shift.flatten(1).norm(dim=1, p=math.inf if norm == "linf" else 2)
 
 
-@pytest.mark.parametrize("steps", [1, 7])
-@pytest.mark.parametrize("bounds", [None, (0.0, 1.0), PER_CHANNEL, (PER_CHANNEL[0], 0.9)])
-@pytest.mark.parametrize("random_start", [False, True])
 @pytest.mark.parametrize("step", [None, "sign", "unit", "raw"])
 @pytest.mark.parametrize("norm", ["linf", "l2"])
+@settings(max_examples=6)
+@given(
+    steps=st.sampled_from([1, 7]),
+    random_start=st.booleans(),
+    bounds=st.sampled_from([None, (0.0, 1.0), PER_CHANNEL, (PER_CHANNEL[0], 0.9)]),
+)
 def test_an_attack_raises_every_loss_within_its_ball_and_bounds(norm, step, random_start, bounds, steps) -> None:
     model, (x, y) = network(), batch()
     low, high = (torch.tensor(bound).reshape(-1, 1, 1) for bound in bounds or (-math.inf, math.inf))

@@ -36,7 +36,6 @@ def test_the_page_on_speed_is_written_from_the_record() -> None:
     assert [row["rows"] for row in results["highs"]] == benchmark.HIGHS_SIZES
 
 
-@pytest.mark.filterwarnings("ignore")  # Lightning's advice, and what it imports
 def test_the_benchmark_of_training_runs_every_loop_and_judges_it() -> None:
     import training
 
@@ -50,7 +49,6 @@ def test_the_benchmark_of_training_runs_every_loop_and_judges_it() -> None:
     assert "| skorch |" in training.render(results)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_the_page_on_the_speed_of_training_is_written_from_the_record() -> None:
     import training
 

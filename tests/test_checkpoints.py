@@ -3,6 +3,7 @@ import json
 import os
 import pickle
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,7 @@ SCHEDULERS = {
 }
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize(("optimiser", "scheduler"), [*zip(cycle(OPTIMISERS), SCHEDULERS, strict=False)])
 def test_optimisers_and_schedulers_go_on_as_if_never_interrupted(optimiser: str, scheduler: str, tmp_path) -> None:
     def fresh() -> tuple[Any, ...]:
         layer = nn.Linear(3, 2)

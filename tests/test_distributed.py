@@ -1,6 +1,7 @@
 """Several processes end with the weights of one that saw all their batches, whoever holds the rows."""
 
 import re
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from numpy.typing import NDArray
+from ranks import run_ranks
 from torch import Tensor
 
 import rockafellian as rk
@@ -19,7 +20,7 @@ from rockafellian.selection import kth_largest
 from rockafellian.shards import resharded
 from toy import make_toy
 
-N, EPOCHS, CASES = 300, 6, 200
+N, EPOCHS, CASES = 300, 6, 60
 RULES = {
     "told": rk.RRM(contamination=0.4, mu=0.5),
     "auto": rk.RRM(),
@@ -30,13 +31,18 @@ RULES = {
 PRIOR = {"argmin": torch.linspace(0.5, 1.5, N)}
 
 
-def batch(epoch: int, rows: Tensor) -> tuple[Tensor, ...]:
+@cache
+def whole_epoch(epoch: int) -> tuple[Tensor, ...]:
     """What a network that learns the toy problem might say: sums of numbers by row and epoch, no training."""
     toy = make_toy(n=N)
     centres = torch.stack([toy.x[(toy.y == label) & ~toy.wrong].mean(0) for label in range(3)])
     noise = torch.randn(N, 3, generator=torch.Generator().manual_seed(epoch))
-    logits = (min(epoch + 1, 3) * -torch.cdist(toy.x, centres) + noise)[rows]
-    return torch.nn.functional.cross_entropy(logits, toy.y[rows], reduction="none"), rows, logits, toy.y[rows]
+    logits = min(epoch + 1, 3) * -torch.cdist(toy.x, centres) + noise
+    return torch.nn.functional.cross_entropy(logits, toy.y, reduction="none"), torch.arange(N), logits, toy.y
+
+
+def batch(epoch: int, rows: Tensor) -> tuple[Tensor, ...]:
+    return tuple(part[rows] for part in whole_epoch(epoch))
 
 
 def batches(epoch: int, n_ranks: int) -> list[list[Tensor]]:
@@ -87,9 +93,9 @@ def hard_case(seed: int) -> tuple[NDArray[np.float32], int]:
     return kinds[seed % len(kinds)].astype(np.float32), int(random.integers(1, n + 1))
 
 
-def work(rank: int, n_ranks: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=n_ranks)
+def work(folder: Path) -> None:
+    dist.init_process_group("gloo")
+    rank, n_ranks = dist.get_rank(), dist.get_world_size()
     found: dict[str, Any] = {"gathered": gathered(torch.full((rank, 3 if rank else 7), float(rank)))}
     for name in RULES:
         found[f"replicated {name}"] = train(name, n_ranks, rank).state_dict()
@@ -101,7 +107,7 @@ def work(rank: int, n_ranks: int, folder: str) -> None:
         of_rank = np.random.default_rng(seed).integers(0, n_ranks if seed % 2 else max(n_ranks - 1, 1), len(values))
         found["selected"].append([float(value) for value in TOGETHER.kth_largest(values[of_rank == rank], k)])
     found["shard"] = list(shard(10))
-    torch.save(found, f"{folder}/{rank}.pt")
+    torch.save(found, folder / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -109,8 +115,8 @@ def work(rank: int, n_ranks: int, folder: str) -> None:
 @pytest.fixture(scope="module", params=[2, 4])
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(work, (request.param, str(folder)), nprocs=request.param)
-    return [torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(request.param)]
+    run_ranks(work, request.param, folder, folder=folder)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(request.param)]
 
 
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float = 1e-6) -> None:

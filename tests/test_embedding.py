@@ -1,3 +1,4 @@
+import re
 import sys
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 import torch
 
 from rockafellian.embedding import embed, tokenizer
+from rockafellian.extras import install_command
 
 transformers = pytest.importorskip("transformers")
 from encoder import TEXTS, WORDS, save_encoder  # noqa: E402 - needs transformers
@@ -52,7 +54,7 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 
 def test_missing_transformers_are_named_with_their_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=r"need transformers for texts; pip install 'rockafellian\[text\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need transformers for texts; {install_command('text')}")):
         embed(folder, ["a"])
 
 

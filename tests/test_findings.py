@@ -1,4 +1,5 @@
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rockafellian as rk
+from rockafellian.extras import install_command
 from rockafellian.findings import COLUMNS, Findings, findings
 from rockafellian.spreadsheets import FORMULA
 
@@ -266,7 +268,7 @@ def test_a_parquet_file_gives_the_same_frame(tmp_path) -> None:
 def test_a_missing_library_is_an_error_that_names_the_extra(missing: str, call: str, monkeypatch, tmp_path) -> None:
     found, path = findings(seen()), [tmp_path / "found"] if call == "to_parquet" else []
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=rf"need {missing} for {call}; pip install 'rockafellian\[frames\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need {missing} for {call}; {install_command('frames')}")):
         getattr(found, call)(*path)
     assert list(tmp_path.iterdir()) == []
 
@@ -308,7 +310,6 @@ def test_a_cleanlab_frame_is_like_that_of_clean_learning_and_trains_it() -> None
     assert learning.get_label_issues()["is_label_issue"].tolist() == ours["is_label_issue"].tolist()
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # cleanlab's, with pandas 3
 @pytest.mark.parametrize("names", [None, ["ant", "bee", "cat"]])
 def test_a_datalab_frame_is_like_that_of_datalab(names) -> None:
     cleanlab = pytest.importorskip("cleanlab")

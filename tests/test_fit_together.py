@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,15 +13,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from ranks import errors, run_ranks, start_ranks
 from torch import Tensor
-from trained_together import N, Settings, run
+from trained_together import N, Settings, main, run
 
 import rockafellian as rk
 from rockafellian import distributed
 from toy import make_toy, precision_and_recall
 
 SCRIPT = Path(__file__).with_name("trained_together.py")
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -42,15 +42,17 @@ SAME |= {
     "A-RRM with FSDP": Settings(attacked=True, how="fsdp"),
     "A-RRM with FSDP, rows apart, told": Settings(contamination=0.4, attacked=True, how="fsdp", sharded=True),
 }
+OF_FOUR = ("auto, rows apart", "batches smaller than the processes are many", "A-RRM with FSDP")
 
 
-def together(n: int, all_settings: Sequence[Settings], folder: Path, *options: str) -> list[dict[str, Tensor]]:
+def together(n: int, all_settings: Sequence[Settings], folder: Path) -> list[dict[str, Tensor]]:
     """What a number of processes found, as the first of them tells it."""
-    arguments = [dumps([asdict(settings) for settings in all_settings]), str(folder / "out.pt")]
-    command = [*TORCHRUN, str(n), *options, str(SCRIPT), *arguments]
-    done = subprocess.run(command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    run_ranks(main, n, *arguments(all_settings, folder), folder=folder)
     return torch.load(folder / "out.pt", weights_only=True)  # type: ignore[no-any-return]
+
+
+def arguments(all_settings: Sequence[Settings], folder: Path) -> list[str]:
+    return [dumps([asdict(settings) for settings in all_settings]), str(folder / "out.pt")]
 
 
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], *, epochs_apart: int = 0) -> None:
@@ -60,53 +62,46 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], *, epochs
         torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Tensor]]:
-    folder = tmp_path_factory.mktemp("together")
-    return dict(zip(SAME, together(request.param, list(SAME.values()), folder), strict=True))
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], dict[str, Tensor]]:
+    """What two and four processes found: two with all settings, four with those that use each way of sharing rows."""
+    asked = {2: list(SAME), 4: list(OF_FOUR)}
+    return {
+        (n, name): result
+        for n, names in asked.items()
+        for name, result in zip(
+            names, together(n, [SAME[name] for name in names], tmp_path_factory.mktemp("together")), strict=True
+        )
+    }
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_several_processes_train_as_one_does(name: str, found: dict[str, dict[str, Tensor]]) -> None:
+@pytest.mark.parametrize(("n", "name"), [*product([2], SAME), *product([4], OF_FOUR)])
+def test_several_processes_train_as_one_does(n: int, name: str, found) -> None:
     expected = run(replace(SAME[name], how="plain"))
     assert len(expected["rounds"])
-    assert_same(found[name], expected)
+    assert_same(found[n, name], expected)
 
 
-def test_what_they_remove_is_wrong(found: dict[str, dict[str, Tensor]]) -> None:
-    for name in ("auto, rows apart", "A-RRM with FSDP"):
-        rows = found[name]["last_removed"]
+def test_what_they_remove_is_wrong(found) -> None:
+    for n, name in ((2, "auto, rows apart"), (2, "A-RRM with FSDP"), (4, "auto, rows apart")):
+        rows = found[n, name]["last_removed"]
         precision, recall = precision_and_recall(rows == rows.max(), make_toy(n=N).wrong)
         assert precision >= 0.9
         assert recall >= 0.8
-
-
-def start(rank: int, n: int, port: int, settings: Settings, folder: Path) -> subprocess.Popen[str]:
-    """One process as a cluster's own launcher would start it, with nobody who ends the others."""
-    own = {"RANK": rank, "WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    environment = os.environ | ENVIRONMENT | {name: str(value) for name, value in own.items()}
-    command = [sys.executable, str(SCRIPT), dumps([asdict(settings)]), str(folder / "out.pt")]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.mark.parametrize("sharded", [False, True], ids=["rows everywhere", "rows apart"])
 def test_when_a_rank_is_killed_the_others_say_so_and_any_number_goes_on(sharded: bool, tmp_path: Path) -> None:
     whole = run(Settings(sharded=sharded))
     settings = Settings(sharded=sharded, checkpoint=str(tmp_path / "run"), killed_in=4)
-    port = free_port()
-    ranks = [start(rank, 2, port, settings, tmp_path) for rank in range(2)]
-    ranks[1].communicate(timeout=120)
-    assert ranks[1].returncode == -signal.SIGKILL
+    ranks = start_ranks(main, 2, *arguments([settings], tmp_path), folder=tmp_path)  # and nobody who ends the others
+    ranks[1].join(120)
+    assert ranks[1].exitcode == -signal.SIGKILL
     died = time.monotonic()
-    said = ranks[0].communicate(timeout=60)[1]
+    ranks[0].join(60)
     assert time.monotonic() - died < 30
-    assert ranks[0].returncode == 1
+    assert ranks[0].exitcode == 1
+    said = errors(tmp_path, 0)
     assert "ConnectionError: need all 2 processes to go on, but another one has ended" in said
     assert "resume=True" in said.splitlines()[-1]
     for n in (1, 4):
@@ -120,7 +115,9 @@ def test_when_a_rank_is_killed_the_others_say_so_and_any_number_goes_on(sharded:
 
 def test_torchrun_starts_a_run_again_that_lost_a_rank(tmp_path: Path) -> None:
     settings = Settings(contamination=0.4, checkpoint=str(tmp_path / "run"), killed_in=3)
-    [found] = together(2, [settings], tmp_path, "--max-restarts", "1")
+    command = [*TORCHRUN, str(SCRIPT), *arguments([settings], tmp_path)]
+    subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, timeout=300)
+    [found] = torch.load(tmp_path / "out.pt", weights_only=True)
     assert (tmp_path / "run" / "killed").exists()
     assert_same(found, run(Settings(contamination=0.4)), epochs_apart=2)
 

@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from rockafellian.charts import plot_images, plot_weights
+from rockafellian.extras import install_command
 from rockafellian.history import Best, Epoch, History, Round
 
 EPOCHS = [
@@ -170,7 +172,7 @@ def test_the_best_is_the_most_accurate_and_among_those_the_one_of_least_loss(new
 def test_a_missing_library_is_an_error_that_names_the_extra(missing: str, call, extra: str, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.delitem(sys.modules, "rockafellian.charts")
-    with pytest.raises(ImportError, match=rf"need {missing.split('.')[0]} .*pip install 'rockafellian\[{extra}\]'"):
+    with pytest.raises(ImportError, match=f"need {missing.split('.')[0]} .*{re.escape(install_command(extra))}"):
         call(full())
 
 

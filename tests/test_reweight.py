@@ -12,7 +12,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 shares = st.floats(0, 1, exclude_max=True)
 
 
-@settings(max_examples=2000)
+@settings(max_examples=400)
 @given(instances() | instances(with_prior=True))
 def test_the_closed_form_and_highs_agree(instance: Instance) -> None:
     losses, gamma, prior = instance
@@ -28,7 +28,7 @@ def test_the_closed_form_and_highs_agree(instance: Instance) -> None:
     assert float(rk.optimality_gap(losses, solution, gamma=gamma, prior=prior)) < 1e-9
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(instances(with_prior=True), st.data())
 def test_is_optimal_accepts_weights_without_a_gap_and_no_others(instance: Instance, data: st.DataObject) -> None:
     losses, gamma, prior = instance
@@ -47,7 +47,7 @@ def test_is_optimal_accepts_weights_without_a_gap_and_no_others(instance: Instan
     assert rk.is_optimal(losses, weights, gamma, prior=prior) == (gap < 1e-9)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(instances(), st.randoms(use_true_random=False))
 def test_every_combination_of_the_theorems_polytopes_is_optimal(instance: Instance, random) -> None:
     losses, gamma, _ = instance
@@ -98,12 +98,12 @@ def test_the_threshold_is_the_largest_loss_with_enough_rows_above(instance: Inst
     assert float(rk.threshold_for(losses, contamination)) == max(qualified, default=np.inf)
 
 
-@pytest.mark.parametrize("n", [10, 100, 1000, 18_623])
-@pytest.mark.parametrize("percent", range(0, 90, 7))
+@given(st.sampled_from([10, 100, 1000, 18_623]), st.integers(0, 99))
 def test_a_share_of_distinct_losses_removes_exactly_its_rows(n: int, percent: int) -> None:
     losses = torch.randperm(n, generator=torch.Generator().manual_seed(n)).double()
-    removed = (rk.optimal_weights(losses, contamination=percent / 100) == 0).sum()
-    assert int(removed) == -(-n * percent // 100)  # rounded up, but 7 % of 100 is 7 though 0.07 * 100 > 7
+    removed = int((rk.optimal_weights(losses, contamination=percent / 100) == 0).sum())
+    expected = -(-n * percent // 100)  # rounded up, but 7 % of 100 is 7 though 0.07 * 100 > 7
+    assert removed == (expected if expected < n else 0)  # no loss has all rows above it
 
 
 def test_ties_at_the_quantile_are_removed_together_or_not_at_all() -> None:

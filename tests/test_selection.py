@@ -21,14 +21,14 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-@pytest.mark.parametrize("share", [0.0, 1e-5, 0.02, 0.2, 0.4, 0.7, 0.98, 1.0])
-def test_large_vectors_give_what_sorting_gives(name: str, share: float) -> None:
+def test_large_vectors_give_what_sorting_gives(name: str) -> None:
     values = VECTORS[name]
-    k = max(1, round(share * N))
-    edge, below = kth_largest(values, k)
     ordered = np.sort(values)
-    assert edge == ordered[N - k]
-    assert below == ordered[ordered < edge].max(initial=-np.inf)
+    for share in (0.0, 1e-5, 0.02, 0.2, 0.4, 0.7, 0.98, 1.0):
+        k = max(1, round(share * N))
+        edge, below = kth_largest(values, k)
+        assert edge == ordered[N - k]
+        assert below == ordered[ordered < edge].max(initial=-np.inf)
 
 
 @given(st.lists(st.floats(-3, 3) | st.integers(0, 3).map(float), min_size=1, max_size=30), st.data())

@@ -9,9 +9,9 @@ import pytest
 import safetensors.torch
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ranks import run_ranks
 from torch import Tensor
 
 import rockafellian as rk
@@ -333,9 +333,9 @@ def shown(call: int, rank: int) -> tuple[Tensor, Tensor, Tensor]:
 CALLS = 80
 
 
-def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+def work(folder: Path) -> None:
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
     found: dict[str, Any] = {}
     for name, rule in (("told", rk.RRM(contamination=0.4)), ("auto", rk.RRM())):
         stream = StreamWeights(rule, window=10_000, warmup=2_000, every=4)
@@ -347,13 +347,13 @@ def work(rank: int, folder: str) -> None:
         stream.reduce(torch.tensor([1.0, torch.nan if rank else 1.0]))
     except ValueError as error:
         found["stopped"] = str(error)
-    torch.save(found, f"{folder}/{rank}.pt")
+    torch.save(found, folder / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
 
 def test_two_processes_have_the_threshold_of_one_that_saw_all_their_rows(tmp_path: Path) -> None:
-    mp.spawn(work, (str(tmp_path),), nprocs=2)
+    run_ranks(work, 2, tmp_path, folder=tmp_path)
     zero, one = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     for name, rule in (("told", rk.RRM(contamination=0.4)), ("auto", rk.RRM())):
         assert zero[name] == one[name]

@@ -39,7 +39,6 @@ def test_a_share_of_the_training_labels_is_wrong_and_the_test_is_clean() -> None
     assert len(noisy.x) + len(noisy.test_x) == 1797
 
 
-@pytest.mark.filterwarnings("ignore")  # what cleanlab imports
 def test_a_cell_is_measured_and_judged() -> None:
     found = tabular.measure(CELL)
     assert json.loads(json.dumps(found)) == found

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rockafellian.extras import missing
+
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise ImportError("need matplotlib for pictures; pip install 'rockafellian[charts]'") from error
+    raise missing("matplotlib for pictures", "charts") from error
 
 
 def plot_history(history: Any) -> Figure:

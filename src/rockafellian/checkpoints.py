@@ -16,11 +16,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from rockafellian.extras import missing
+
 try:
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file
 except ImportError as error:
-    raise ImportError("need safetensors for checkpoints; pip install 'rockafellian[train]'") from error
+    raise missing("safetensors for checkpoints", "train") from error
 
 HEADER = "rockafellian"
 

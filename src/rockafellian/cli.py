@@ -7,10 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+from rockafellian.extras import missing
+
 try:
     import typer
 except ImportError:
-    print("error: need typer for the command line; pip install 'rockafellian[cli]'", file=sys.stderr)
+    print(f"error: {missing('typer for the command line', 'cli')}", file=sys.stderr)
     sys.exit(2)
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from rockafellian.charts import plot_images, plot_weights
 from rockafellian.contamination import Noisy, uniform
 from rockafellian.evaluation import evaluate
+from rockafellian.extras import missing
 from rockafellian.findings import findings
 from rockafellian.history import History
 from rockafellian.losses import cce
@@ -32,7 +33,7 @@ from rockafellian.weights import SampleWeights
 try:
     from sklearn.datasets import load_digits
 except ImportError as error:
-    raise ImportError("need scikit-learn, which brings the digits; pip install 'rockafellian[demo]'") from error
+    raise missing("scikit-learn, which brings the digits", "demo") from error
 
 
 LEAST_EPOCHS = 10

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
+from rockafellian.extras import missing
+
 
 def embed(
     folder: str | Path,
@@ -72,7 +74,7 @@ def transformers() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise ImportError("need transformers for texts; pip install 'rockafellian[text]'") from error
+        raise missing("transformers for texts", "text") from error
     return transformers
 
 

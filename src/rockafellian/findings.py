@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian.extras import missing
 from rockafellian.notes import UNKNOWN, Notes
 from rockafellian.placing import placed
 from rockafellian.spreadsheets import write_csv
@@ -110,7 +111,7 @@ class Findings:
             try:
                 frame.to_parquet(partial, engine="pyarrow", index=False)
             except ImportError as error:
-                raise ImportError("need pyarrow for to_parquet; pip install 'rockafellian[frames]'") from error
+                raise missing("pyarrow for to_parquet", "frames") from error
 
     def to_cleanlab(self) -> pandas.DataFrame:
         """What cleanlab's `CleanLearning.get_label_issues()` gives, in the order of the data set."""
@@ -311,5 +312,5 @@ def _pandas(use: str) -> ModuleType:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError(f"need pandas for {use}; pip install 'rockafellian[frames]'") from error
+        raise missing(f"pandas for {use}", "frames") from error
     return pandas

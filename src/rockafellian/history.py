@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from rockafellian.extras import missing
+
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
@@ -79,7 +81,7 @@ class History:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("need pandas for to_frame; pip install 'rockafellian[frames]'") from error
+            raise missing("pandas for to_frame", "frames") from error
         frame = pandas.DataFrame([asdict(epoch) for epoch in self.epochs], columns=list(Epoch.__dataclass_fields__))
         rounds = pandas.DataFrame([asdict(made) for made in self.rounds], columns=list(Round.__dataclass_fields__))
         return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_")).astype(float)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias, get_args
 
+from rockafellian.extras import missing
 from rockafellian.history import Epoch
 
 Progress: TypeAlias = Literal["auto", "bar", "lines", "quiet"]
@@ -98,7 +99,7 @@ def _counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         from rich.console import Console
         from rich.progress import Progress as RichProgress
     except ImportError as error:
-        raise ImportError("need rich for a bar; pip install 'rockafellian[train]', or use progress='lines'") from error
+        raise missing("rich for a bar", "train", ", or use progress='lines'") from error
     with RichProgress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
@@ -111,7 +112,7 @@ def _bar(epochs: int) -> Iterator[Display]:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
     except ImportError as error:
-        raise ImportError("need rich for a bar; pip install 'rockafellian[train]', or use progress='lines'") from error
+        raise missing("rich for a bar", "train", ", or use progress='lines'") from error
 
     class Bar:
         shown = 0.0

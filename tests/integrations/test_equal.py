@@ -18,10 +18,6 @@ from rockafellian.integrations.huggingface import RRMTrainer
 from rockafellian.integrations.lightning import Reweight
 from toy import make_toy, precision_and_recall
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers"),
-]
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 TOY, BATCH, EPOCHS = make_toy(), 50, 8
 RULES = {"auto": rk.RRM(), "told": rk.RRM(contamination=0.4), "gamma": rk.RRM(gamma=1.0)}

@@ -2,8 +2,6 @@ import copy
 import io
 import logging
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,6 @@ import rockafellian as rk
 from rockafellian.integrations.lightning import Reweight
 from toy import Toy, make_toy, precision_and_recall
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch ended"),
-    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty"),
-]
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 TOLD = rk.RRM(contamination=0.4)
 BATCH = 50
@@ -367,10 +359,3 @@ def test_weights_among_the_hyper_parameters_are_refused() -> None:
 def test_what_is_not_weights_is_refused() -> None:
     with pytest.raises(ValueError, match="need the SampleWeights that the module reduces by, got Tensor"):
         Reweight(torch.ones(3))
-
-
-def test_without_lightning_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['lightning'] = None; import rockafellian.integrations.lightning"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = "need lightning for rockafellian.integrations.lightning; pip install 'rockafellian[lightning]'"
-    assert done.stderr.splitlines()[-1] == f"ImportError: {last}"

@@ -1,6 +1,4 @@
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,9 +52,6 @@ def found(model: RRMClassifier) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("estimator", [RRMClassifier(LogisticRegression()), RRMRegressor(Ridge())], ids=str)
-@pytest.mark.filterwarnings(
-    "ignore:invalid value encountered in cast:RuntimeWarning"
-)  # of scikit-learn's own bad input
 def test_scikit_learns_own_checks_all_pass(estimator: Any) -> None:
     results = check_estimator(estimator, on_skip=None)
     skipped = {result["check_name"] for result in results if result["status"] != "passed"}
@@ -84,7 +79,6 @@ def test_scikit_learns_own_checks_all_pass(estimator: Any) -> None:
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")  # lightgbm makes up names
 def test_the_rows_it_removes_are_the_wrong_ones(estimator: Any) -> None:
     model = RRMClassifier(estimator, random_state=0).fit(X, Y)
     precision, recall = found(model)
@@ -439,10 +433,3 @@ def test_a_regressor_counts_weights_as_rows() -> None:
     by_row = RRMRegressor(losses="in-sample").fit(more_x, more_y)
     np.testing.assert_array_equal(by_weight.removed_[row], by_row.removed_)
     np.testing.assert_allclose(by_weight.estimator_.coef_, by_row.estimator_.coef_)
-
-
-def test_without_scikit_learn_the_import_names_the_extra() -> None:
-    code = "import sys; sys.modules['sklearn'] = None; import rockafellian.integrations.sklearn"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    wanted = "need scikit-learn for rockafellian.integrations.sklearn; pip install 'rockafellian[sklearn]'"
-    assert done.stderr.strip().splitlines()[-1] == f"ImportError: {wanted}"

@@ -1,6 +1,4 @@
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -161,10 +159,3 @@ def test_a_split_that_makes_other_rows_is_refused() -> None:
 
     with pytest.raises(ValueError, match="need a train_split that gives a Subset of the data"):
         make_net(train_split=split).fit(X, Y)
-
-
-def test_without_skorch_the_import_names_the_extra() -> None:
-    code = "import sys; sys.modules['skorch'] = None; import rockafellian.integrations.skorch"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    wanted = "need skorch for rockafellian.integrations.skorch; pip install 'rockafellian[skorch]'"
-    assert done.stderr.strip().splitlines()[-1] == f"ImportError: {wanted}"

@@ -8,13 +8,14 @@ from html.parser import HTMLParser
 import pytest
 from tiny import comparison, full_record, report
 
+from rockafellian.extras import install_command
 from rockafellian.paper import blocks, page
 from rockafellian.paper.blocks import Commands, Grid, Heading, Picture, Points, Text
 from rockafellian.paper.compare import NUMBERS, Comparison, Report
 from rockafellian.paper.tables import TABLES
 
 HOSTILE = "<script>alert(1)</script> | `x` [a](b) \x1b[31m"
-NEEDED = "pip install 'rockafellian[paper]'"
+NEEDED = install_command("paper")
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,4 @@
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 import rockafellian as rk
+from rockafellian.extras import install_command
 from rockafellian.paper import encoders
 from rockafellian.paper.networks import parameters
 
@@ -50,7 +52,7 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, package: str, purpose: str) -> None:
     config = bert()
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"need {package} for {purpose}; pip install 'rockafellian\[text\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need {package} for {purpose}; {install_command('text')}")):
         encoders.lora(config)
 
 

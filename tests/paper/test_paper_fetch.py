@@ -1,6 +1,7 @@
 """Tiny sources, fetched from a server: once, whole, checked, or an error that helps."""
 
 import gzip
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from tiny import FILES, Server, contents, nothing_is_there, serving, sha256, source, tgz
 
+from rockafellian.extras import install_command
 from rockafellian.paper import fetch
 from rockafellian.paper.sources import SOURCES, Address, File, Form, Package, Source, named
 
@@ -226,10 +228,10 @@ def test_another_display_is_refused(tiny: Source, cache: Path) -> None:
 
 def test_extras_are_named_if_they_are_missing(tiny: Source, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    with pytest.raises(ImportError, match=r"need rich for a bar; pip install 'rockafellian\[paper\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need rich for a bar; {install_command('paper')}")):
         fetch.get("tiny", cache=cache, progress="bar")
     monkeypatch.setitem(sys.modules, "filelock", None)
-    with pytest.raises(ImportError, match=r"need filelock to fetch data; pip install 'rockafellian\[paper\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need filelock to fetch data; {install_command('paper')}")):
         fetch.get("tiny", cache=cache)
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import pickle
+import re
 import struct
 import sys
 import zlib
@@ -14,6 +15,7 @@ import pytest
 from PIL import Image
 from tiny import python2_pickle, torch_zip
 
+from rockafellian.extras import install_command
 from rockafellian.paper import formats
 
 
@@ -255,5 +257,5 @@ def test_the_truth_about_tiles_is_read_in_their_order(tmp_path: Path) -> None:
 
 def test_images_name_the_extra_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"need Pillow .* pip install 'rockafellian\[paper\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need Pillow to read images; {install_command('paper')}")):
         formats.read_image(tmp_path / "a.png", width=1)

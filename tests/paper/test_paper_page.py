@@ -1,11 +1,11 @@
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tiny import comparison, full_record, full_records, record, report, write_record
 
+from rockafellian import cli
 from rockafellian.paper import page
 from rockafellian.paper.compare import NUMBERS, Comparison, Report, load
 from rockafellian.paper.tables import TABLES
@@ -150,27 +150,32 @@ def test_what_the_paper_does_not_print_is_given_apart() -> None:
     assert "- GCE + RRM at 10 %: 91.00\n" in page.markdown(report(Comparison(1, "small", made)))
 
 
-def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-W", "error", "-c", "from rockafellian.cli import main; main()", "compare", *arguments]
-    return subprocess.run(line, cwd=cwd, capture_output=True, text=True)
+def compare(monkeypatch, *arguments: str) -> object:
+    """The exit code of the command, in this process."""
+    monkeypatch.setattr(sys, "argv", ["rockafellian", "compare", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
 
 
-def test_the_command_prints_and_writes_what_the_records_say(tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_what_the_records_say(tmp_path: Path, monkeypatch, capsys) -> None:
     for made in full_records(3):
         write_record(tmp_path / "results", 3, "paper", made)
-    shown = call("3", "--markdown", "page.md", "--html", "page.html", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    monkeypatch.chdir(tmp_path)
+    assert compare(monkeypatch, "3", "--markdown", "page.md", "--html", "page.html") == 0
     found = load("3", results=tmp_path / "results")
-    assert shown.stdout == page.text(found) + "wrote page.md\nwrote page.html\n"
+    assert capsys.readouterr().out == page.text(found) + "wrote page.md\nwrote page.html\n"
     assert (tmp_path / "page.md").read_text() == page.markdown(found)
     assert (tmp_path / "page.html").read_text() == page.html(found)
 
 
-def test_the_command_without_records_names_the_one_that_makes_them(tmp_path: Path) -> None:
-    shown = call("3", cwd=tmp_path)
-    assert (shown.returncode, shown.stdout) == (2, "")
-    assert shown.stderr.count("\n") == 1
-    assert "rockafellian reproduce 3 --scale paper" in shown.stderr
+def test_the_command_without_records_names_the_one_that_makes_them(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert compare(monkeypatch, "3") == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert "rockafellian reproduce 3 --scale paper" in shown.err
 
 
 def test_the_page_in_the_docs_is_written_from_the_records_in_the_repository() -> None:

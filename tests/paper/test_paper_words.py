@@ -1,6 +1,7 @@
 """Word vectors in small files made here."""
 
 import pickle
+import re
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from rockafellian.extras import install_command
 from rockafellian.paper.words import murmur, read_spacy_vocab, read_vec, tokens
 
 
@@ -123,5 +125,5 @@ def test_vec_files_that_do_not_hold_what_they_say_are_refused(tmp_path: Path, co
 
 def test_spacys_vectors_name_the_extra_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "msgpack", None)
-    with pytest.raises(ImportError, match=r"need msgpack .* pip install 'rockafellian\[paper\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"need msgpack for spaCy's vectors; {install_command('paper')}")):
         read_spacy_vocab(tmp_path)

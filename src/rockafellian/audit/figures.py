@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from rockafellian.audit.report import Floats, Report
+from rockafellian.extras import missing
 from rockafellian.history import History
 
 try:
     from plotly import graph_objects as go
 except ImportError as error:
-    raise ImportError("need plotly for the report; pip install 'rockafellian[audit]'") from error
+    raise missing("plotly for the report", "audit") from error
 
 #: So many classes a chart shows, so many bins the losses fall into, so many letters of a class an axis shows.
 CLASSES, BINS, LETTERS = 30, 60, 22

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, pad
 
+from rockafellian.extras import missing
+
 try:
     from PIL import Image, ImageOps
 except ImportError as error:
-    raise ImportError("need pillow for images; pip install 'rockafellian[audit]'") from error
+    raise missing("pillow for images", "audit") from error
 
 #: Paths; or an array (n, height, width), with 1, 3 or 4 channels last or after n.
 Images: TypeAlias = Sequence[str | Path] | NDArray[Any]

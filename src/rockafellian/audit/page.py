@@ -12,13 +12,14 @@ from typing import Any
 
 from rockafellian.audit.figures import Chart, charts, concerned
 from rockafellian.audit.report import Report, Suspect, certainty, headline
+from rockafellian.extras import missing
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 except ImportError as error:
-    raise ImportError("need plotly and jinja2 for the report; pip install 'rockafellian[audit]'") from error
+    raise missing("plotly and jinja2 for the report", "audit") from error
 
 #: No string can end a script or start a comment, and no JavaScript of any age sees a line end.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

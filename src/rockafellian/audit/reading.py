@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rockafellian.extras import missing
+
 try:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 except ImportError as error:
-    raise ImportError("need pyarrow to read data; pip install 'rockafellian[audit]'") from error
+    raise missing("pyarrow to read data", "audit") from error
 
 #: What PIL reads and people have.
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}

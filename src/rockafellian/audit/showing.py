@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rockafellian.audit.run import open_run
+from rockafellian.extras import missing
 
 try:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 except ImportError as error:
-    raise ImportError("need rich to show a run; pip install 'rockafellian[audit]'") from error
+    raise missing("rich to show a run", "audit") from error
 
 MOST_CLASSES = 30
 

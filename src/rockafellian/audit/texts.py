@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from rockafellian.embedding import embed, existing
+from rockafellian.extras import missing
 
 try:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 except ImportError as error:
-    raise ImportError("need scikit-learn for texts; pip install 'rockafellian[audit]'") from error
+    raise missing("scikit-learn for texts", "audit") from error
 
 Tell: TypeAlias = Callable[[int, int], object]
 

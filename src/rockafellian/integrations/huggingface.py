@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rockafellian.extras import missing
+
 try:
     from transformers import Trainer, TrainerCallback
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     from transformers.trainer_utils import get_last_checkpoint
 except ImportError as error:
-    raise ImportError(
-        "need transformers for rockafellian.integrations.huggingface; pip install 'rockafellian[huggingface]'"
-    ) from error
+    raise missing("transformers for rockafellian.integrations.huggingface", "huggingface") from error
 
 from rockafellian import checkpoints
 from rockafellian.data import Indexed

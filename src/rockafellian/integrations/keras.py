@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian.extras import missing
 from rockafellian.weights import SampleWeights
 
 try:
     import keras
 except ImportError as error:
-    raise ImportError("need keras for rockafellian.integrations.keras; pip install 'rockafellian[keras]'") from error
+    raise missing("keras for rockafellian.integrations.keras", "keras") from error
 
 Index = NDArray[np.int64]
 #: The least probability that is told apart from 0.

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from rockafellian.data import Indexed
+from rockafellian.extras import missing
 from rockafellian.weights import SampleWeights
 
 try:
     from lightning import Callback, LightningModule, Trainer
 except ImportError as error:
-    raise ImportError(
-        "need lightning for rockafellian.integrations.lightning; pip install 'rockafellian[lightning]'"
-    ) from error
+    raise missing("lightning for rockafellian.integrations.lightning", "lightning") from error
 
 
 class Reweight(Callback):

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian.extras import missing
+
 try:
     import sklearn  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        "need scikit-learn for rockafellian.integrations.sklearn; pip install 'rockafellian[sklearn]'"
-    ) from error
+    raise missing("scikit-learn for rockafellian.integrations.sklearn", "sklearn") from error
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import _safe_indexing, get_tags, indexable

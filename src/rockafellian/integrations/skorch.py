@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Subset
 
+from rockafellian.extras import missing
+
 try:
     from skorch import NeuralNetClassifier
 except ImportError as error:
-    raise ImportError("need skorch for rockafellian.integrations.skorch; pip install 'rockafellian[skorch]'") from error
+    raise missing("skorch for rockafellian.integrations.skorch", "skorch") from error
 
 from rockafellian.data import Indexed
 from rockafellian.findings import Findings, findings

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import NamedTuple, TextIO, TypeAlias
 
+from rockafellian.extras import missing
+
 
 class Heading(NamedTuple):
     """A title; level 1 is the page's."""
@@ -64,7 +66,7 @@ def html(blocks: Iterable[Block], title: str) -> str:
     try:
         from jinja2 import Environment
     except ImportError as error:
-        raise ImportError("need jinja2 for the HTML page; pip install 'rockafellian[paper]'") from error
+        raise missing("jinja2 for the HTML page", "paper") from error
     template = Environment(autoescape=True, trim_blocks=True).from_string(HTML)
     return template.render(title=title, blocks=[(type(block).__name__, block) for block in blocks])
 

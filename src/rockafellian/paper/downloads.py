@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 
+from rockafellian.extras import missing
 from rockafellian.paper.sources import Package
 from rockafellian.progress import Progress, has_rich
 
@@ -111,7 +112,7 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
         from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
     except ImportError as error:
-        raise ImportError("need rich for a bar; pip install 'rockafellian[paper]', or use progress='lines'") from error
+        raise missing("rich for a bar", "paper", ", or use progress='lines'") from error
 
     shown = 0.0
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from rockafellian.embedding import checked, existing, tokenizer, transformers
 from rockafellian.embedding import embed as embed
+from rockafellian.extras import missing
 
 #: By the family of the encoder: the layers that LoRA adapts, and those that are trained as they are.
 FAMILIES = {
@@ -67,7 +68,7 @@ def _adapted(model: Any, rank: int, alpha: int, dropout: float) -> nn.Module:
     try:
         import peft
     except ImportError as error:
-        raise ImportError("need peft for LoRA; pip install 'rockafellian[text]'") from error
+        raise missing("peft for LoRA", "text") from error
     family = model.config.model_type
     if family not in FAMILIES:
         raise ValueError(f"need an encoder of the family {' or '.join(FAMILIES)}, got {family}")

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from rockafellian.extras import missing
 from rockafellian.paper.archives import unpack
 from rockafellian.paper.downloads import download, pack
 from rockafellian.paper.sources import SOURCES, Address, File, Form, Package, Source, named
@@ -249,7 +250,7 @@ def _alone(root: Path, folder: str) -> Iterator[None]:
     try:
         from filelock import FileLock, Timeout
     except ImportError as error:
-        raise ImportError("need filelock to fetch data; pip install 'rockafellian[paper]'") from error
+        raise missing("filelock to fetch data", "paper") from error
     root.mkdir(parents=True, exist_ok=True)
     lock = FileLock(root / f".{folder}.lock")
     try:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rockafellian.extras import missing
 from rockafellian.paper.pickles import read_pickle
 
 Bytes = NDArray[np.uint8]
@@ -140,7 +141,7 @@ def read_image(path: Path, *, width: int, height: int | None = None) -> Bytes:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError("need Pillow to read images; pip install 'rockafellian[paper]'") from error
+        raise missing("Pillow to read images", "paper") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from rockafellian.extras import missing
 from rockafellian.paper.compare import Comparison, Record, Row, count_rounds, name_method, rows, say_share, shares
 from rockafellian.paper.figures import BINS
 from rockafellian.paper.tables import Cell
@@ -20,7 +21,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise ImportError("need matplotlib for plots; pip install 'rockafellian[paper]'") from error
+    raise missing("matplotlib for plots", "paper") from error
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")

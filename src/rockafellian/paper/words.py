@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rockafellian.extras import missing
+
 _MASK = (1 << 64) - 1
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _TAG = re.compile(r"<[^<>]*>")
@@ -44,7 +46,7 @@ def read_spacy_vocab(folder: Path) -> WordVectors:
     try:
         import msgpack  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError("need msgpack for spaCy's vectors; pip install 'rockafellian[paper]'") from error
+        raise missing("msgpack for spaCy's vectors", "paper") from error
     try:
         vectors = np.load(folder / "vectors", allow_pickle=False)
         index = msgpack.unpackb((folder / "key2row").read_bytes(), strict_map_key=False)

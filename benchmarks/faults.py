@@ -1,0 +1,268 @@
+"""Which deliberate faults do the tests catch? One fault at a time in a copy of the project, by the tests of its line.
+
+`python benchmarks/faults.py` draws a fault for each module by seed and records what caught it in results/faults.json.
+`--root` names another checkout, so that two versions of the tests can be compared on the same faults.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from sqlite3 import connect
+
+HERE = Path(__file__).parent
+RECORD = HERE / "results" / "faults.json"
+COPIED = [
+    "src",
+    "tests",
+    "benchmarks",
+    "examples",
+    "docs",
+    "results",
+    ".ci",
+    "README.md",
+    "Makefile",
+    "pyproject.toml",
+    "constraints.txt",
+]
+#: So many of the tests that run a line are tried, those named after its module first, for so long.
+MOST_TESTS, SECONDS = 100, 240
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A statement of a function, as it is and as it is made wrong."""
+
+    module: str
+    function: str
+    before: str
+    after: str
+
+
+def faulty(node: ast.AST) -> ast.AST | None:
+    """Return a node that does something else, or None for a kind of node that is left alone."""
+    match node:
+        case ast.Compare(ops=[op, *_]) if type(op) in SWAPS:
+            return ast.Compare(node.left, [SWAPS[type(op)](), *node.ops[1:]], node.comparators)
+        case ast.BinOp(op=op) if type(op) in SWAPS:
+            return ast.BinOp(node.left, SWAPS[type(op)](), node.right)
+        case ast.BoolOp(op=op):
+            return ast.BoolOp(SWAPS[type(op)](), node.values)
+        case ast.UnaryOp(op=ast.Not()):
+            return node.operand
+        case ast.Constant(value=bool(value)):
+            return ast.Constant(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            return ast.Constant(value + 1)
+        case ast.Return(value=ast.expr()):
+            return ast.Return(ast.Constant(None))
+        case ast.Expr(value=ast.Call()):
+            return ast.Pass()
+        case ast.If(test=test):
+            return ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)
+    return None
+
+
+def replacements(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
+    """Yield the place of each node that can be made wrong: its parent, the field, the position in it, the new node."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "decorator_list", "args"):
+            continue
+        for position, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if isinstance(child, ast.AST):
+                if wrong := faulty(child):
+                    yield tree, name, position, wrong
+                yield from replacements(child)
+
+
+def put(parent: ast.AST, name: str, position: int | None, child: ast.AST) -> ast.AST:
+    """Put a node into its place; return the one that was there."""
+    if position is None:
+        old = getattr(parent, name)
+        setattr(parent, name, child)
+    else:
+        old, getattr(parent, name)[position] = getattr(parent, name)[position], child
+    return old
+
+
+def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield every function with its name, methods by their class."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield within + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{within}{node.name}.")
+
+
+def faults(path: Path, module: str) -> Iterator[tuple[Fault, str, int]]:
+    """Yield each fault that a file can have, the file with it, and the line."""
+    tree = ast.parse(path.read_text())
+    for function, definition in functions(tree):
+        for statement in definition.body:
+            for parent, name, position, wrong in replacements(ast.Module([statement], [])):
+                original = ast.unparse(statement)
+                if parent.__class__ is ast.Module:
+                    parent, position = definition, definition.body.index(statement)
+                    name = "body"
+                old = put(parent, name, position, wrong)
+                new = wrong if parent is definition else statement
+                line = getattr(old, "lineno", statement.lineno)
+                yield Fault(module, function, original, ast.unparse(new)), ast.unparse(tree), line
+                put(parent, name, position, old)
+
+
+def draw(root: Path, seed: int) -> list[Fault]:
+    """Return faults drawn by seed, two a module and one for the tables of the paper: first its kind, then its place."""
+    source, drawn = root / "src" / "rockafellian", []
+    for path in sorted(source.rglob("*.py")):
+        module = path.relative_to(source).as_posix()
+        kinds = defaultdict(list)
+        for fault, _, _ in faults(path, module):
+            kinds[kind(fault)].append(fault)
+        choose = random.Random(f"{seed} {module}")
+        for _ in range(1 if module.startswith("paper/") else 2):
+            if len(kinds) > 1:
+                kinds.pop("return", None)  # every test notices a function that returns nothing
+            if kinds:
+                drawn.append(choose.choice(kinds.pop(choose.choice(sorted(kinds)))))
+    return drawn
+
+
+def kind(fault: Fault) -> str:
+    """Return what sets a fault apart: a statement that is gone, an operator, a number, the sense of a condition."""
+    if fault.after in ("return None", "pass"):
+        return fault.after.split()[0]
+    gone, come = fault.before.split(), fault.after.split()
+    return re.sub(r"[\w.]+", "x", " ".join(sorted(set(come) - set(gone))))[:8]
+
+
+def tests_of(coverage: Path, path: Path, line: int) -> list[str]:
+    """Return the tests that ran a line in their own process, by the contexts of a coverage file."""
+    with closing(connect(coverage)) as base:
+        rows = base.execute(
+            "select context.context, line_bits.numbits from line_bits join file on file.id = file_id "
+            "join context on context.id = context_id where file.path like ?",
+            [f"%/{path.as_posix()}"],
+        ).fetchall()
+    return sorted({name.split("|")[0] for name, bits in rows if name and _has(bits, line)})
+
+
+def _has(bits: bytes, line: int) -> bool:
+    return line // 8 < len(bits) and bool(bits[line // 8] & 1 << line % 8)
+
+
+def run(tests: list[str], copy: Path) -> str:
+    """Return the first test that fails, "" if none does. A hang is a failure."""
+    (copy / "tests.txt").write_text("\n".join(tests))
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-xq",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:cov",
+        "@tests.txt",
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        shown, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return f"no answer in {SECONDS} s"
+    if process.returncode in (0, 5):
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", shown, re.MULTILINE)
+    return failed[1] if failed else "ends without a summary"
+
+
+def caught_by(fault: Fault, root: Path, coverage: Path, skipped: set[str]) -> str | None:
+    """Return the test that catches a fault, "" if none does, None if the file has no such statement."""
+    place = Path("src/rockafellian") / fault.module
+    found = next(((text, line) for other, text, line in faults(root / place, fault.module) if other == fault), None)
+    if found is None:
+        return None
+    text, line = found
+    tests = [test for test in tests_of(coverage, place, line) if test not in skipped]
+    tests.sort(key=lambda test: not set(fault.module[:-3].split("/")) & set(re.split(r"[_./]", test.split("::")[0])))
+    if not tests:
+        return ""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            here = root / name
+            (shutil.copytree if here.is_dir() else shutil.copy)(here, copy / name)
+        (copy / place).write_text(text)
+        return run(tests[:MOST_TESTS], copy)
+
+
+def main() -> None:
+    """Try the faults that are not on record yet."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--root", type=Path, default=HERE.parent, help="the checkout whose tests are tried")
+    options.add_argument("--coverage", type=Path, required=True, help="of `pytest --cov --cov-context=test`")
+    options.add_argument(
+        "--as", dest="name", default="after", help="the name of this version of the tests in the record"
+    )
+    options.add_argument("--skip", type=Path, help="a file of tests that fail without a fault, one a line")
+    options.add_argument("--seed", type=int, default=0)
+    chosen = options.parse_args()
+    skipped = set(chosen.skip.read_text().split("\n")) - {""} if chosen.skip else set()
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"seed": chosen.seed, "faults": []}
+    if not record["faults"]:
+        record["faults"] = [asdict(fault) for fault in draw(chosen.root, chosen.seed)]
+    record["date"] = date.today().isoformat()
+    for entry in record["faults"]:
+        fault = Fault(**{name: entry[name] for name in Fault.__dataclass_fields__})
+        caught = entry.setdefault("caught", {})
+        if chosen.name not in caught:
+            caught[chosen.name] = caught_by(fault, chosen.root, chosen.coverage, skipped)
+            print(fault.module, caught[chosen.name], flush=True)
+            RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
