@@ -143,19 +143,19 @@ def faults(path: Path, module: str) -> Iterator[tuple[Fault, str, int]]:
 
 
 def draw(root: Path, seed: int) -> list[Fault]:
-    """Return faults drawn by seed, two a module and one for the tables of the paper: first its kind, then its place."""
-    source, drawn = root / "src" / "rockafellian", []
-    for path in sorted(source.rglob("*.py")):
+    """Return a fault for each module, for every second one of the paper's tables, drawn by seed: kind, then place."""
+    source = root / "src" / "rockafellian"
+    paths = sorted(path for path in source.rglob("*.py") if path.name != "__init__.py")
+    drawn, tables = [], [path for path in paths if path.parent.name == "paper"]
+    for path in sorted({*paths} - {*tables[1::2]}):
         module = path.relative_to(source).as_posix()
         kinds = defaultdict(list)
         for fault, _, _ in faults(path, module):
             kinds[kind(fault)].append(fault)
+        if len(kinds) > 1:
+            kinds.pop("return", None)  # every test notices a function that returns nothing
         choose = random.Random(f"{seed} {module}")
-        for _ in range(1 if module.startswith("paper/") else 2):
-            if len(kinds) > 1:
-                kinds.pop("return", None)  # every test notices a function that returns nothing
-            if kinds:
-                drawn.append(choose.choice(kinds.pop(choose.choice(sorted(kinds)))))
+        drawn += [choose.choice(kinds[choose.choice(sorted(kinds))])] if kinds else []
     return drawn
 
 

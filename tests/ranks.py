@@ -14,7 +14,7 @@ processes.set_forkserver_preload(["torch._dynamo", "rockafellian.training", "roc
 
 
 def start_ranks(target: Callable[..., object], n: int, *arguments: object, folder: Path) -> list[BaseProcess]:
-    """Start n processes that find each other as torchrun's do; their errors go to `errors-RANK.txt` in the folder."""
+    """Start n processes that find each other as torchrun's do; what they print goes to `output-RANK.txt`."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -32,18 +32,20 @@ def run_ranks(target: Callable[..., object], n: int, *arguments: object, folder:
     """Run n processes to their end; none of them may fail."""
     for rank, process in enumerate(start_ranks(target, n, *arguments, folder=folder)):
         process.join(300)
-        assert process.exitcode == 0, errors(folder, rank)
+        assert process.exitcode == 0, output(folder, rank)
 
 
-def errors(folder: Path, rank: int) -> str:
-    """Return what a process wrote to its error stream."""
-    return (folder / f"errors-{rank}.txt").read_text()
+def output(folder: Path, rank: int) -> str:
+    """Return what a process printed, errors included."""
+    return (folder / f"output-{rank}.txt").read_text()
 
 
 def _run(environment: dict[str, str], folder: Path, target: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     import torch
 
     os.environ |= environment
-    os.dup2(os.open(folder / f"errors-{environment['RANK']}.txt", os.O_CREAT | os.O_WRONLY), sys.stderr.fileno())
+    printed = os.open(folder / f"output-{environment['RANK']}.txt", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(printed, stream.fileno())
     torch.set_num_threads(1)
     target(*arguments)

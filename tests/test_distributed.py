@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ RULES = {
     "per class": rk.RRM(contamination=0.3, per_class=True),
     "crowded": rk.RRM(contamination=0.4, class_limit=0.2),
 }
+OF_FOUR = ("auto", "per class")  # what four ranks try of them
+CASES_OF_RANKS = [*product([2], RULES), *product([4], OF_FOUR)]
 PRIOR = {"argmin": torch.linspace(0.5, 1.5, N)}
 
 
@@ -97,7 +99,7 @@ def work(folder: Path) -> None:
     dist.init_process_group("gloo")
     rank, n_ranks = dist.get_rank(), dist.get_world_size()
     found: dict[str, Any] = {"gathered": gathered(torch.full((rank, 3 if rank else 7), float(rank)))}
-    for name in RULES:
+    for name in RULES if n_ranks == 2 else OF_FOUR:
         found[f"replicated {name}"] = train(name, n_ranks, rank).state_dict()
         for even in (True, False):
             found[f"{even} {name}"] = train(name, n_ranks, rank, held_by(n_ranks, even)[rank]).state_dict()
@@ -112,11 +114,20 @@ def work(folder: Path) -> None:
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("ranks")
-    run_ranks(work, request.param, folder, folder=folder)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(request.param)]
+@pytest.fixture(scope="module")
+def two_and_four(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
+    folders = {n: tmp_path_factory.mktemp("ranks") for n in (2, 4)}
+    for n, folder in folders.items():
+        run_ranks(work, n, folder, folder=folder)
+    return {
+        n: [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(n)] for n, folder in folders.items()
+    }
+
+
+@pytest.fixture
+def ranks(n: int, two_and_four: dict[int, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What each of n ranks found."""
+    return two_and_four[n]
 
 
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float = 1e-6) -> None:
@@ -125,8 +136,10 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance
         torch.testing.assert_close(found[part], value, rtol=tolerance, atol=tolerance, equal_nan=True, msg=part)
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_all_ranks_have_the_state_of_one_process_that_saw_everything(name: str, ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(("n", "name"), CASES_OF_RANKS)
+def test_all_ranks_have_the_state_of_one_process_that_saw_everything(
+    n: int, name: str, ranks: list[dict[str, Any]]
+) -> None:
     alone = train(name, len(ranks))
     assert alone.removed.sum() > N / 10
     assert len(alone.history) >= 2
@@ -135,10 +148,10 @@ def test_all_ranks_have_the_state_of_one_process_that_saw_everything(name: str, 
         assert_same(found[f"replicated {name}"], ranks[0][f"replicated {name}"], tolerance=0)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("n", "name"), CASES_OF_RANKS)
 @pytest.mark.parametrize("even", [True, False], ids=["even", "one has none"])
 def test_ranks_that_hold_rows_of_their_own_have_the_same_together(
-    name: str, even: bool, ranks: list[dict[str, Any]]
+    n: int, name: str, even: bool, ranks: list[dict[str, Any]]
 ) -> None:
     expected = train(name, len(ranks), rows=range(N)).state_dict()
     states = [found[f"{even} {name}"] for found in ranks]
@@ -150,17 +163,20 @@ def test_ranks_that_hold_rows_of_their_own_have_the_same_together(
     assert_same(parts, whole)
 
 
-def test_the_kth_largest_over_ranks_is_exact(ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("n", [2, 4])
+def test_the_kth_largest_over_ranks_is_exact(n: int, ranks: list[dict[str, Any]]) -> None:
     expected = [[float(value) for value in kth_largest(*hard_case(seed))] for seed in range(CASES)]
     assert all(found["selected"] == expected for found in ranks)
 
 
-def test_matrices_of_other_heights_are_stacked_in_the_order_of_ranks(ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("n", [2, 4])
+def test_matrices_of_other_heights_are_stacked_in_the_order_of_ranks(n: int, ranks: list[dict[str, Any]]) -> None:
     expected = [[float(rank)] * 3 for rank in range(len(ranks)) for _ in range(rank)]
     assert all(found["gathered"].tolist() == expected for found in ranks)
 
 
-def test_shards_are_even_and_make_up_all_rows(ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("n", [2, 4])
+def test_shards_are_even_and_make_up_all_rows(n: int, ranks: list[dict[str, Any]]) -> None:
     assert [row for found in ranks for row in found["shard"]] == list(range(10))
     assert {len(found["shard"]) for found in ranks} <= {10 // len(ranks), 10 // len(ranks) + 1}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from ranks import errors, run_ranks, start_ranks
+from ranks import output, run_ranks, start_ranks
 from torch import Tensor
 from trained_together import N, Settings, main, run
 
@@ -101,7 +101,7 @@ def test_when_a_rank_is_killed_the_others_say_so_and_any_number_goes_on(sharded:
     ranks[0].join(60)
     assert time.monotonic() - died < 30
     assert ranks[0].exitcode == 1
-    said = errors(tmp_path, 0)
+    said = output(tmp_path, 0)
     assert "ConnectionError: need all 2 processes to go on, but another one has ended" in said
     assert "resume=True" in said.splitlines()[-1]
     for n in (1, 4):

@@ -1,7 +1,4 @@
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ import peft
 import pytest
 import torch
 import transformers
+from ranks import run_ranks
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,7 +16,6 @@ from torch.utils.data import IterableDataset
 from transformers import TrainerCallback, TrainingArguments
 
 import rockafellian as rk
-import toy
 from rockafellian.integrations.huggingface import FILE, INDEX, RRMTrainer
 from toy import make_toy, precision_and_recall
 
@@ -465,9 +462,7 @@ def share_the_work(folder: Path, size: int, *lengths: int) -> None:
 
 def test_two_processes_agree_with_each_other_and_with_one(tmp_path: Path) -> None:
     """250 rows are whole batches for two; of 245 some must be shown twice, so that both have as many."""
-    path = os.pathsep.join([str(Path(toy.__file__).parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
-    subprocess.run([*command, tmp_path, "25", "250", "245"], check=True, env={**os.environ, "PYTHONPATH": path})
+    run_ranks(share_the_work, 2, tmp_path, 25, 250, 245, folder=tmp_path)
     for n in (250, 245):
         first, second = (load_file(tmp_path / f"{n} rows, process {rank}") for rank in (0, 1))
         assert first.keys() == second.keys()
@@ -480,7 +475,3 @@ def test_two_processes_agree_with_each_other_and_with_one(tmp_path: Path) -> Non
     assert torch.equal(shared["last_removed"], alone["last_removed"])
     for name in ("parameters", "values", "run_sum", "estimate"):
         assert torch.allclose(shared[name], alone[name], atol=1e-5)
-
-
-if __name__ == "__main__":
-    share_the_work(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -1,10 +1,7 @@
-"""Two processes give what one gives with the same batches. This file is also what the processes run."""
+"""Two processes give what one gives with the same batches."""
 
 import logging
-import os
 import runpy
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from ranks import output, run_ranks
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -24,7 +22,6 @@ from toy import Toy, make_toy, precision_and_recall
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = {"auto": rk.RRM(), "told": rk.RRM(contamination=0.4)}
 EPOCHS, BATCH = 6, 25
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 State = dict[str, Tensor]
 
 
@@ -75,7 +72,7 @@ def by_ddp(folder: Path) -> None:
 
 
 def by_lightning(folder: Path) -> None:
-    """Lightning makes the samplers. Each run saves at the end of validation and is resumed after its third epoch."""
+    """Lightning makes the samplers. Each run saves at the end of validation; one is resumed after its third epoch."""
     from lightning import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
     from test_lightning import Judged
@@ -104,19 +101,6 @@ def by_lightning(folder: Path) -> None:
     fit("auto", folder / "auto" / "epoch=2.ckpt")
 
 
-def launch(*command: str) -> str:
-    env = os.environ | {"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, *command], env=env, **pipes) as process:
-        try:
-            out, error = process.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
-            process.terminate()  # and not kill, which would leave the workers behind
-            raise
-    assert process.returncode == 0, error
-    return out
-
-
 def assert_close(one: State, other: State, *, atol: float = 0.0) -> None:
     assert one.keys() == other.keys()
     for name, tensor in one.items():
@@ -124,10 +108,11 @@ def assert_close(one: State, other: State, *, atol: float = 0.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def torchrun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """What two processes of torchrun saved, and what they said."""
-    folder = tmp_path_factory.mktemp("torchrun")
-    return folder, launch(*TORCHRUN, __file__, "by_ddp", str(folder))
+def ddp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what two processes saved and printed."""
+    folder = tmp_path_factory.mktemp("ddp")
+    run_ranks(by_ddp, 2, folder, folder=folder)
+    return folder
 
 
 def assert_like_one_process(saved: dict[str, State]) -> None:
@@ -147,13 +132,14 @@ def loaded(folder: Path) -> dict[str, State]:
     return {path.stem: torch.load(path, weights_only=True) for path in folder.glob("*.pt")}
 
 
-def test_two_processes_give_what_one_gives_with_the_same_batches(torchrun: tuple[Path, str]) -> None:
-    assert_like_one_process(loaded(torchrun[0]))
+def test_two_processes_give_what_one_gives_with_the_same_batches(ddp: Path) -> None:
+    assert_like_one_process(loaded(ddp))
 
 
-def test_the_example_of_accelerate_runs_in_two_processes(torchrun: tuple[Path, str]) -> None:
-    share, _ = torchrun[1].split("% of the ")  # and only one of them prints
-    assert int(share) >= 90
+def test_the_example_of_accelerate_runs_in_two_processes(ddp: Path) -> None:
+    printed = [line for rank in (0, 1) for line in output(ddp, rank).splitlines() if "% of the " in line]
+    assert len(printed) == 1  # only one of them prints
+    assert int(printed[0].split("%")[0]) >= 90
 
 
 def test_accelerate_keeps_the_weights_in_its_checkpoints(tmp_path: Path) -> None:
@@ -170,13 +156,8 @@ def test_accelerate_keeps_the_weights_in_its_checkpoints(tmp_path: Path) -> None
 
 
 def test_lightning_gives_in_two_processes_what_one_gives_even_if_resumed(tmp_path: Path) -> None:
-    launch(__file__, "by_lightning", str(tmp_path))
+    run_ranks(by_lightning, 2, tmp_path, folder=tmp_path)
     saved = loaded(tmp_path)
     assert_like_one_process(saved)
     for rank in (0, 1):
         assert_close(saved[f"auto-resumed-{rank}"], saved["auto-0"])
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    {"by_ddp": by_ddp, "by_lightning": by_lightning}[sys.argv[1]](Path(sys.argv[2]))
