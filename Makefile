@@ -5,17 +5,18 @@ PIP = -m pip install --quiet --disable-pip-version-check
 # Pins hold for the packages and, by the second name, for what pip builds this package with.
 PINNED = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
-# Tests run in so many processes.
+# Tests run in so many processes, a file in one of them.
 JOBS ?= 2
+PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed-audit
 	$(BIN)/rockafellian demo
 
 test: .venv/.installed-test
-	$(BIN)/python -m pytest --numprocesses $(JOBS)
+	$(BIN)/python -m pytest $(PARALLEL)
 
 check: lint types pinned test
 
@@ -38,7 +39,15 @@ pins: .venv-newest
 # The tests with the newest versions of all packages, torch included (gigabytes of CUDA packages on Linux).
 test-newest: .venv-newest
 	.venv-newest/bin/python $(PIP) --upgrade --upgrade-strategy eager --editable ".[test]"
-	.venv-newest/bin/python -m pytest --numprocesses $(JOBS)
+	.venv-newest/bin/python -m pytest $(PARALLEL)
+
+# The tests with the oldest versions that pyproject.toml allows for what it names (uv resolves them; again CUDA packages).
+test-oldest:
+	rm -rf .venv-oldest
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python $(PIP) uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --editable ".[test]"
+	.venv-oldest/bin/python -m pytest $(PARALLEL)
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py
@@ -84,7 +93,7 @@ tables: .venv/.installed-text
 	$(BIN)/rockafellian compare --markdown docs/reproduce.md --html docs/reproduce.html
 
 clean:
-	rm -rf .venv .venv-newest runs
+	rm -rf .venv .venv-newest .venv-oldest runs
 
 .venv/.installed-%: pyproject.toml constraints.txt | .venv
 	$(PINNED) $(BIN)/python $(PIP) pip

@@ -56,6 +56,12 @@ def until(page: Any, condition: str, arg: Any = None, *, seconds: float = 10) ->
         page.wait_for_timeout(20)
 
 
+def reload(page: Any) -> None:
+    """Load a page again as a person would, a moment later: Chromium stores without waiting for it."""
+    page.wait_for_timeout(200)
+    page.reload()
+
+
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Any]:
     """Opens tabs, by what Playwright calls the options of a context; closes them at the end."""

@@ -66,7 +66,7 @@ def test_without_a_word_of_the_network_it_is_the_rule_alone(problem: Problem, ru
     assert made.threshold == float(rule.threshold(problem.losses))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(problems(), rules())
 def test_weights_are_a_distribution_whatever_the_rule_and_the_classes(problem: Problem, rule: rk.RRM) -> None:
     before = torch.rand(len(problem), generator=torch.Generator().manual_seed(0)).double()
@@ -79,7 +79,7 @@ def test_weights_are_a_distribution_whatever_the_rule_and_the_classes(problem: P
         assert made.weights[made.removed].count_nonzero() == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(problems(), rules())
 def test_no_class_loses_more_than_its_limit(problem: Problem, rule: rk.RRM) -> None:
     made = problem.weigh(rule)
@@ -87,7 +87,7 @@ def test_no_class_loses_more_than_its_limit(problem: Problem, rule: rk.RRM) -> N
         assert int(made.removed[rows].sum()) <= rule.class_limit * int(rows.sum()) + 1e-9
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(problems(), rules())
 def test_with_per_class_each_class_keeps_its_mass(problem: Problem, rule: rk.RRM) -> None:
     rule = rk.RRM(gamma=rule.gamma, contamination=rule.contamination, mu=rule.mu, spread=rule.spread, per_class=True)

@@ -1,12 +1,10 @@
 """Every example runs, is short, finds the wrong rows, and is what its page shows."""
 
-import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from ranks import output, run_ranks
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -23,16 +21,8 @@ PAGES = {
 }
 
 
-#: Examples of several processes, and what starts them.
-STARTED_BY = {"with_ddp": ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"], "with_ray": []}
-
-
-def run_apart(name: str) -> str:
-    command = [sys.executable, *STARTED_BY[name], str(EXAMPLES / f"{name}.py")]
-    quiet = {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-    shown = subprocess.run(command, env=os.environ | quiet, capture_output=True, text=True)
-    assert shown.returncode == 0, shown.stderr
-    return shown.stdout
+def run(path: Path) -> None:
+    runpy.run_path(str(path), run_name="__main__")
 
 
 def test_there_is_a_page_for_each_example() -> None:
@@ -40,14 +30,19 @@ def test_there_is_a_page_for_each_example() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_an_example_is_short_and_finds_the_wrong_rows(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_an_example_is_short_and_finds_the_wrong_rows(
+    name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch, capsys
+) -> None:
     if name == "with_ray":
         pytest.importorskip("ray")
+        monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.chdir(tmp_path)
-    if name in STARTED_BY:
-        shown = run_apart(name)
+    if name == "with_ddp":
+        elsewhere = tmp_path_factory.mktemp("output")
+        run_ranks(run, 2, EXAMPLES / f"{name}.py", folder=elsewhere)
+        shown = output(elsewhere, 0)
     else:
-        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        run(EXAMPLES / f"{name}.py")
         shown = capsys.readouterr().out
     share, rest = shown.strip().splitlines()[-1].split(" of the ", 1)
     assert float(share.rstrip("%")) >= 90

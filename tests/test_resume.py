@@ -20,7 +20,7 @@ from toy import make_toy
 
 METHODS = ["ERM", "RRM", "A-RRM"]
 KILLS = 5
-EPOCHS = 60
+EPOCHS = 40
 N = 600
 
 

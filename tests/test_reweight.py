@@ -12,7 +12,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 shares = st.floats(0, 1, exclude_max=True)
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(instances() | instances(with_prior=True))
 def test_the_closed_form_and_highs_agree(instance: Instance) -> None:
     losses, gamma, prior = instance
@@ -28,7 +28,7 @@ def test_the_closed_form_and_highs_agree(instance: Instance) -> None:
     assert float(rk.optimality_gap(losses, solution, gamma=gamma, prior=prior)) < 1e-9
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(instances(with_prior=True), st.data())
 def test_is_optimal_accepts_weights_without_a_gap_and_no_others(instance: Instance, data: st.DataObject) -> None:
     losses, gamma, prior = instance
@@ -178,7 +178,7 @@ def test_a_huge_gamma_changes_nothing() -> None:
     assert rk.optimal_weights(losses, gamma=1e300).tolist() == [1, 1, 1]
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(instances(), st.floats(0, 3))
 def test_the_wasserstein_value_of_a_budget_is_that_of_highs(instance: Instance, budget: float) -> None:
     optimum = highs.solve_wasserstein(instance.losses, budget)

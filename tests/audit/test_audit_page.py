@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import until
+from browser import reload, until
 
 from rockafellian.audit.figures import CLASSES
 from rockafellian.audit.page import render
@@ -199,7 +199,7 @@ def test_keys_decide_and_move_on_and_a_reload_keeps_it(tmp_path: Path, tab: Any)
     assert current(page) == "id-3 (row 3)"
     press(page, "rd")
     assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 remove"
-    page.reload()
+    reload(page)
     assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 remove"
     assert current(page) == "id-1 (row 1)"  # the first that is left
     press(page, "s")
@@ -320,7 +320,7 @@ def test_the_export_holds_what_was_chosen_in_row_order_and_can_be_imported(tmp_p
     assert other.locator("#message").inner_text() == (
         "Imported 3 decisions. 3 lines do not fit this report and were ignored."
     )
-    other.reload()
+    reload(other)
     assert exported(other, tmp_path)[1] == rows
 
 
@@ -389,7 +389,7 @@ def test_what_another_wrote_into_the_storage_does_no_harm(tmp_path: Path, tab: A
     page = opened.open(written(tmp_path, animals()))
     for junk in ("no json", "[1]", '{"7": ["explode"], "3": ["relabel", "unicorn"]}'):
         page.evaluate("text => localStorage.setItem('rockafellian:run-1', text)", junk)
-        page.reload()
+        reload(page)
         assert page.locator("#progress").inner_text() == "0 of 4 reviewed", junk
     assert opened.errors == []
 
@@ -474,7 +474,7 @@ def test_light_and_dark_differ_and_the_choice_is_kept(tmp_path: Path, tab: Any) 
     light, dark = tab(color_scheme="light").open(source), tab(color_scheme="dark").open(source)
     assert light.evaluate(background) != dark.evaluate(background)
     light.click("#theme")
-    light.reload()
+    reload(light)
     assert light.evaluate(background) == dark.evaluate(background)
 
 

@@ -76,7 +76,8 @@ def test_a_screenshot_can_be_taken(tab: Any, tmp_path: Path, monkeypatch: pytest
     wrong = np.random.default_rng(0).permutation(len(digits.target))[: len(digits.target) // 10]
     given = digits.target.copy()
     given[wrong] = (given[wrong] + 1 + np.arange(len(wrong)) % 9) % 10
-    rows = np.arange(600)
+    target = os.environ.get("ROCKAFELLIAN_SCREENSHOT")
+    rows = np.arange(600 if target else 150)
     for row in rows:
         file = tmp_path / "digits" / str(given[row]) / f"{row:04d}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -85,8 +86,8 @@ def test_a_screenshot_can_be_taken(tab: Any, tmp_path: Path, monkeypatch: pytest
     page = tab(viewport={"width": 1280, "height": 800}).open(tmp_path / "run" / "report.html")
     for key in ("r", "r", "s", "r", "r"):
         page.keyboard.press(key)
-    target = Path(os.environ.get("ROCKAFELLIAN_SCREENSHOT", tmp_path / "shot.png"))
-    page.screenshot(path=target)
-    with Image.open(target) as picture:
+    shot = Path(target or tmp_path / "shot.png")
+    page.screenshot(path=shot)
+    with Image.open(shot) as picture:
         assert picture.size == (1280, 800)
         assert len(picture.convert("RGB").getcolors(1 << 24)) > 50
