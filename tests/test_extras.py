@@ -2,10 +2,8 @@ import ast
 import importlib
 import json
 import re
-import shlex
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -46,14 +44,6 @@ def test_an_extra_is_installed_from_where_the_package_came_from(origin, command:
     assert extras.install_command("train") == command
 
 
-def test_a_checkout_that_was_not_installed_is_named_by_its_folder(monkeypatch) -> None:
-    def absent(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(extras, "distribution", absent)
-    assert shlex.split(extras.install_command("cli"))[-1] == f"{ROOT}[cli]"
-
-
 def test_the_error_says_what_is_missing_for_what_and_what_to_do(monkeypatch) -> None:
     monkeypatch.setattr(extras, "distribution", lambda name: Installed(None))
     error = extras.missing("rich for a bar", "train", ", or use progress='lines'")
@@ -77,6 +67,11 @@ def test_an_integration_names_the_extra_it_needs(module: str, package: str, need
     wanted = f"need {need} for {name}; {extras.install_command(module)}"
     with pytest.raises(ImportError, match=f"^{re.escape(wanted)}$"):
         importlib.import_module(name)
+
+
+def test_pages_name_no_package_that_an_index_lacks() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    assert not [page for page in pages if "rockafellian[" in page.read_text()]
 
 
 def test_every_extra_that_the_code_names_is_declared() -> None:

@@ -2,8 +2,7 @@
 
 import json
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
+from importlib.metadata import distribution
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -30,9 +29,5 @@ def install_command(extra: str) -> str:
 
 def _origin() -> dict[str, Any]:
     """Return where pip installed this package from, as PEP 610 records it; nothing if from an index."""
-    try:
-        record = distribution("rockafellian").read_text("direct_url.json")
-    except PackageNotFoundError:  # imported from a checkout that is on the path
-        return {"url": Path(__file__).parents[2].as_uri(), "dir_info": {"editable": True}}
-    origin: dict[str, Any] = json.loads(record or "{}")
+    origin: dict[str, Any] = json.loads(distribution("rockafellian").read_text("direct_url.json") or "{}")
     return origin
