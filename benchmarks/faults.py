@@ -20,11 +20,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import date
+from difflib import unified_diff
 from pathlib import Path
 from sqlite3 import connect
+from typing import Any
 
 HERE = Path(__file__).parent
-RECORD = HERE / "results" / "faults.json"
+RECORD, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
 COPIED = [
     "src",
     "tests",
@@ -38,6 +40,12 @@ COPIED = [
     "pyproject.toml",
     "constraints.txt",
 ]
+ABOUT = (
+    'Here "before" and "after" are the tests before and after their grids were cut and their processes shared. A fault '
+    "is one changed operator, number, condition or statement, drawn by seed. Of the tests that run its line at most "
+    "120 are tried. What no test caught is mostly a change without effect: a border that is never met, the size of a "
+    "picture."
+)
 #: So many of the tests that run a line are tried, those named after its module first, for so long.
 MOST_TESTS, SECONDS = 120, 240
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -251,6 +259,37 @@ def caught_by(fault: Fault, root: Path, coverage: Path, skipped: set[str], known
         return run(tests[:MOST_TESTS], copy)
 
 
+def render(record: dict[str, Any]) -> str:
+    """Return the page: how many faults each version of the tests caught, then a row a fault."""
+    entries = record["faults"]
+    versions = sorted({version for entry in entries for version in entry["caught"]}, reverse=True)
+    counts = [f"{sum(bool(entry['caught'].get(version)) for entry in entries)} {version}" for version in versions]
+    lines = [
+        "# Deliberate faults",
+        f"<!-- Written by benchmarks/faults.py from its record of {record['date']}; seed {record['seed']}. -->",
+        f"Of {len(entries)} faults the tests caught: {', '.join(counts)}. {ABOUT}",
+        "\n".join(
+            [
+                f"| module, function | change | {' | '.join(versions)} |",
+                "|---|---|" + "---|" * len(versions),
+                *(_row(entry, versions) for entry in entries),
+            ]
+        ),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def _row(entry: dict[str, Any], versions: list[str]) -> str:
+    old, new = (entry[name].splitlines() for name in ("before", "after"))
+    changed = [line for line in unified_diff(old, new, lineterm="", n=0) if not line.startswith(("---", "+++", "@@"))]
+    gone, come = (next((line[1:].strip() for line in changed if line[0] == sign), "") for sign in "-+")
+    same = next((i for i, (a, b) in enumerate(zip(gone, come, strict=False)) if a != b), 0)
+    start = max(same - 20, 0)
+    cells = [f"{entry['module']} {entry['function']}", f"`{gone[start:][:60]}` -> `{come[start:][:60]}`"]
+    cells += [entry["caught"].get(version) or "-" for version in versions]
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
 def main() -> None:
     """Try the faults that are not on record yet."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -275,6 +314,7 @@ def main() -> None:
             caught[chosen.name] = caught_by(fault, chosen.root, chosen.coverage, skipped, known)
             print(fault.module, caught[chosen.name], flush=True)
             RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(render(record))
 
 
 if __name__ == "__main__":

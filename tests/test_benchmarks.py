@@ -1,4 +1,5 @@
 import json
+import textwrap
 from itertools import product
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 
 import adversarial
 import digits
+import faults
 import own_data
 import own_data_page
 import reweight as benchmark
@@ -63,6 +65,31 @@ def test_the_page_on_adversarial_training_is_written_from_the_records() -> None:
     cells = {(found["method"], found["noise"], found["seed"]) for found in records}
     assert cells == set(product(adversarial.METHODS, adversarial.NOISE, adversarial.SEEDS))
     assert adversarial.PAGE.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_on_faults_is_written_from_the_record_and_no_fault_is_missed_that_was_caught_before() -> None:
+    record = json.loads(faults.RECORD.read_text())
+    assert faults.PAGE.read_text() == faults.render(record)
+    assert len(record["faults"]) >= 60
+    assert all(entry["caught"]["after"] or not entry["caught"]["before"] for entry in record["faults"])
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("if a < b:\n    pass", {"if a <= b:\n    pass", "if not a < b:\n    pass"}),
+        ("x = a + 2", {"x = a - 2", "x = a + 3"}),
+        ("return a and (not b)", {"return None", "return a or not b", "return a and b"}),
+        ("f(a, key=True)", {"pass", "f(a, key=False)"}),
+    ],
+)
+def test_a_fault_is_one_change_of_a_statement(line: str, wrong: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("def g(a, b):\n" + textwrap.indent(line, "    "))
+    found = list(faults.faults(path, "module.py"))
+    assert {fault.after for fault, _, _ in found} == wrong
+    assert {(fault.function, fault.before) for fault, _, _ in found} == {("g", line)}
+    assert all(textwrap.indent(fault.after, "    ") in text for fault, text, _ in found)
 
 
 def test_the_page_on_digits_is_written_from_the_record() -> None:

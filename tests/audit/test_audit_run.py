@@ -194,6 +194,7 @@ def test_label_studio_gets_the_suspects_with_suggestions(
     assert [each.get("value") for each in page.iter("Choice")] == ["cat", "dog"]
     assert made["from_name"] == page.find(".//Choices").get("name")
     assert made["to_name"] == page.find("Table").get("name")
+    assert command(monkeypatch, "export", folder, "--out", tmp_path / "tasks.json") == 2  # it exists
 
 
 def test_a_folder_that_holds_a_run_is_refused_without_force(
