@@ -133,8 +133,8 @@ def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.Functi
             yield from functions(node, f"{within}{node.name}.")
 
 
-def faults(path: Path, module: str) -> Iterator[tuple[Fault, str, int]]:
-    """Yield each fault that a file can have, the file with it, and the line."""
+def faults(path: Path, module: str) -> Iterator[tuple[Fault, ast.Module, int]]:
+    """Yield each fault that a file can have, the tree, which has it until the next is asked for, and the line."""
     tree = ast.parse(path.read_text())
     for function, definition in functions(tree):
         for statement in definition.body:
@@ -146,7 +146,7 @@ def faults(path: Path, module: str) -> Iterator[tuple[Fault, str, int]]:
                 old = put(parent, name, position, wrong)
                 new = wrong if parent is definition else statement
                 line = getattr(old, "lineno", statement.lineno)
-                yield Fault(module, function, original, ast.unparse(new)), ast.unparse(tree), line
+                yield Fault(module, function, original, ast.unparse(new)), tree, line
                 put(parent, name, position, old)
 
 
@@ -227,15 +227,15 @@ def run(tests: list[str], copy: Path) -> str:
     return failed[1] if failed else "ends without a summary"
 
 
-def ordered(fault: Fault, tests: list[str], known: set[str]) -> list[str]:
-    """Return tests in the order of trial: what caught it elsewhere, files named alike, each function in turn."""
+def ordered(fault: Fault, tests: list[str]) -> list[str]:
+    """Return tests in the order of trial: files named after the module first, each function in turn."""
     words, seen = set(re.split(r"[_./]", fault.module)), Counter[str]()
 
-    def rank(test: str) -> tuple[bool, bool, int]:
+    def rank(test: str) -> tuple[bool, int]:
         function = test.partition("[")[0]
         seen[function] += 1
         near = words & set(re.split(r"[_./]", test.partition("::")[0])) - {"py", "tests", "audit", "paper"}
-        return test not in known, not near, seen[function]
+        return not near, seen[function]
 
     return sorted(tests, key=rank)
 
@@ -243,11 +243,12 @@ def ordered(fault: Fault, tests: list[str], known: set[str]) -> list[str]:
 def caught_by(fault: Fault, root: Path, coverage: Path, skipped: set[str], known: set[str]) -> str | None:
     """Return the test that catches a fault, "" if none does, None if the file has no such statement."""
     place = Path("src/rockafellian") / fault.module
-    found = next(((text, line) for other, text, line in faults(root / place, fault.module) if other == fault), None)
+    made = faults(root / place, fault.module)
+    found = next(((ast.unparse(tree), line) for other, tree, line in made if other == fault), None)
     if found is None:
         return None
     text, line = found
-    tests = ordered(fault, [test for test in tests_of(coverage, place, line) if test not in skipped], known)
+    tests = ordered(fault, [test for test in tests_of(coverage, place, line) if test not in skipped])
     if not tests:
         return ""
     with tempfile.TemporaryDirectory() as folder:
@@ -256,7 +257,8 @@ def caught_by(fault: Fault, root: Path, coverage: Path, skipped: set[str], known
             here = root / name
             (shutil.copytree if here.is_dir() else shutil.copy)(here, copy / name)
         (copy / place).write_text(text)
-        return run(tests[:MOST_TESTS], copy)
+        first = [test for test in tests if test in known]
+        return (run(first, copy) if first else "") or run(tests[:MOST_TESTS], copy)
 
 
 def render(record: dict[str, Any]) -> str:

@@ -58,6 +58,17 @@ def test_missing_transformers_are_named_with_their_extra(folder: Path, monkeypat
         embed(folder, ["a"])
 
 
+def test_transformers_is_as_talkative_afterwards_as_it_was(folder: Path) -> None:
+    import transformers
+
+    transformers.logging.set_verbosity_info()
+    try:
+        embed(folder, ["a"])
+        assert transformers.logging.get_verbosity() == transformers.logging.INFO
+    finally:
+        transformers.logging.set_verbosity_warning()
+
+
 def test_a_long_text_is_read_in_pieces_and_no_more_of_them_than_told(folder: Path) -> None:
     long = "good good good good bad bad bad bad film film film film"
     one, two, all_of_it = (embed(folder, [long, "good"], length=6, pieces=pieces) for pieces in (1, 2, 9))
