@@ -104,7 +104,7 @@ def _measured(record: dict[str, Any], ranks: int, *, shared_out: bool) -> dict[s
     )
 
 
-def render(record: dict[str, Any], network: Network = Network()) -> str:  # noqa: B008
+def render(record: dict[str, Any], network: Network = Network()) -> str:
     """The page docs/scale.md: all of it comes from the record and the model."""
     parts = [
         ["# Scale"],
