@@ -1,6 +1,8 @@
 """Which deliberate faults do the tests catch? One fault at a time in a copy of the project, by the tests of its line.
 
-`python benchmarks/faults.py` draws a fault for each module by seed and records what caught it in results/faults.json.
+It draws a fault for each module by seed and records what caught it in results/faults.json and docs/faults.md.
+It needs to know which tests run a line: `pip install pytest-cov`, then
+`pytest --cov=rockafellian --cov-context=test --cov-report=` and `python benchmarks/faults.py --coverage .coverage`.
 `--root` names another checkout, so that two versions of the tests can be compared on the same faults.
 """
 
@@ -41,10 +43,9 @@ COPIED = [
     "constraints.txt",
 ]
 ABOUT = (
-    'Here "before" and "after" are the tests before and after their grids were cut and their processes shared. A fault '
-    "is one changed operator, number, condition or statement, drawn by seed. Of the tests that run its line at most "
-    "120 are tried. What no test caught is mostly a change without effect: a border that is never met, the size of a "
-    "picture."
+    "A fault is one changed operator, number, condition or statement of a function, drawn by seed. Of the tests that "
+    "run its line in their own process at most 120 are tried. Some changes have no effect (a border that is never met, the "
+    "size of a picture), so not every fault that no test caught is a gap."
 )
 #: So many of the tests that run a line are tried, those named after its module first, for so long.
 MOST_TESTS, SECONDS = 120, 240
@@ -191,7 +192,7 @@ def _has(bits: bytes, line: int) -> bool:
 
 
 def run(tests: list[str], copy: Path) -> str:
-    """Return the first test that fails, "" if none does. A hang is a failure."""
+    """Return the first test that fails, "" if none does. No answer in SECONDS is a failure, too."""
     (copy / "tests.txt").write_text("\n".join(tests))
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [
@@ -270,6 +271,7 @@ def render(record: dict[str, Any]) -> str:
         "# Deliberate faults",
         f"<!-- Written by benchmarks/faults.py from its record of {record['date']}; seed {record['seed']}. -->",
         f"Of {len(entries)} faults the tests caught: {', '.join(counts)}. {ABOUT}",
+        *record.get("remarks", []),
         "\n".join(
             [
                 f"| module, function | change | {' | '.join(versions)} |",
