@@ -44,8 +44,8 @@ COPIED = [
 ]
 ABOUT = (
     "A fault is one changed operator, number, condition or statement of a function, drawn by seed. Of the tests that "
-    "run its line in their own process at most 120 are tried. Some changes have no effect (a border that is never met, the "
-    "size of a picture), so not every fault that no test caught is a gap."
+    "run its line in their own process at most 120 are tried. Some changes have no effect (a border that is never "
+    "met, the size of a picture), so not every fault that no test caught is a gap."
 )
 #: So many of the tests that run a line are tried, those named after its module first, for so long.
 MOST_TESTS, SECONDS = 120, 240
