@@ -4,6 +4,7 @@ BIN := .venv/bin
 PIP = -m pip install --quiet --disable-pip-version-check
 # Pins hold for the packages and, by the second name, for what pip builds this package with.
 PINNED = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+OURS = --editable . --editable reproduction
 TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 # Tests run in so many processes, a file in one of them.
 JOBS ?= 2
@@ -12,7 +13,7 @@ PARALLEL = --numprocesses $(JOBS) --dist loadfile
 .PHONY: demo test check lint types pinned pins test-newest test-oldest bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
-demo: .venv/.installed-audit
+demo: .venv/.installed
 	$(BIN)/rockafellian demo
 
 test: .venv/.installed-test
@@ -33,12 +34,12 @@ pinned: .venv/.installed-dev
 
 # Pins the newest versions of all packages. Torch stays, as its newest build may bring CUDA: `make pins TORCH=2.15.0` moves it.
 pins: .venv-newest
-	.venv-newest/bin/python $(PIP) torch==$(TORCH) hatchling editables --editable ".[dev,rivals,ray]"
+	.venv-newest/bin/python $(PIP) torch==$(TORCH) hatchling editables $(OURS) --group dev --group rivals "ray[train]"
 	.venv-newest/bin/python .ci/pins.py write
 
 # The tests with the newest versions of all packages, torch included (gigabytes of CUDA packages on Linux).
 test-newest: .venv-newest
-	.venv-newest/bin/python $(PIP) --upgrade --upgrade-strategy eager --editable ".[test]"
+	.venv-newest/bin/python $(PIP) --upgrade --upgrade-strategy eager $(OURS) --group test
 	.venv-newest/bin/python -m pytest $(PARALLEL)
 
 # The tests with the oldest versions that pyproject.toml allows for what it names (uv resolves them; again CUDA packages).
@@ -46,7 +47,7 @@ test-oldest:
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python $(PIP) uv
-	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --editable ".[test]"
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct $(OURS) --group test
 	.venv-oldest/bin/python -m pytest $(PARALLEL)
 
 bench: .venv/.installed-bench
@@ -60,7 +61,7 @@ adversarial: .venv/.installed-bench
 	$(BIN)/python benchmarks/adversarial.py
 
 # `rockafellian train` on real sets, then on a million rows: a quarter of an hour. Then its page.
-own-data: .venv/.installed-text
+own-data: .venv/.installed-bench
 	$(BIN)/python benchmarks/own_data.py
 	$(BIN)/python benchmarks/own_data.py --memory
 
@@ -87,17 +88,23 @@ rivals: .venv/.installed-rivals
 	cd benchmarks && ../$(BIN)/python -m rivals --jobs 2
 
 # Every table of the paper that two cores can do, resumed where it was; then the page that compares.
-tables: .venv/.installed-text
-	$(BIN)/rockafellian reproduce 3 --scale paper --seeds 3 --jobs 2
-	for table in 1 2 4 7 8 9 tissue; do $(BIN)/rockafellian reproduce $$table --jobs 2 || exit; done
-	$(BIN)/rockafellian compare --markdown docs/reproduce.md --html docs/reproduce.html
+tables: .venv/.installed-bench
+	$(BIN)/rockafellian reproduce 3 --scale paper --seeds 3 --jobs 2 --results reproduction/results
+	for table in 1 2 4 7 8 9 tissue; do $(BIN)/rockafellian reproduce $$table --jobs 2 --results reproduction/results || exit; done
+	$(BIN)/rockafellian compare --results reproduction/results --markdown docs/reproduce.md
 
 clean:
 	rm -rf .venv .venv-newest .venv-oldest runs
 
-.venv/.installed-%: pyproject.toml constraints.txt | .venv
+# What a user has: the command with all that it audits. What a developer has: a dependency group and the reproduction too.
+.venv/.installed: pyproject.toml constraints.txt | .venv
 	$(PINNED) $(BIN)/python $(PIP) pip
-	$(PINNED) $(BIN)/python $(PIP) --editable ".[$*]"
+	$(PINNED) $(BIN)/python $(PIP) --editable ".[audit]"
+	touch $@
+
+.venv/.installed-%: pyproject.toml reproduction/pyproject.toml constraints.txt | .venv
+	$(PINNED) $(BIN)/python $(PIP) pip
+	$(PINNED) $(BIN)/python $(PIP) $(OURS) --group $*
 	touch $@
 
 .venv:

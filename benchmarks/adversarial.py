@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 import rockafellian as rk
 from measure import table
-from rockafellian.machine import machine
-from rockafellian.paper import datasets
-from rockafellian.paper.networks import mnist10
+from rockafellian_reproduction import datasets
+from rockafellian_reproduction.machine import machine
+from rockafellian_reproduction.networks import mnist10
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "adversarial", HERE.parent / "docs" / "adversarial.md"

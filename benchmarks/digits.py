@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import table
-from rockafellian import demo
+from rockafellian.cli import digits as demo
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "digits.json", HERE.parent / "docs" / "digits.md"

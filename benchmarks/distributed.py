@@ -30,8 +30,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 import rockafellian as rk
 import scale_page
 from measure import extra_bytes
-from rockafellian.distributed import shard
-from rockafellian.machine import machine
+from rockafellian._internal.comm import shard
+from rockafellian_reproduction.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "distributed.json", HERE.parent / "docs" / "scale.md"

@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from measure import table
 from rivals.measures import of_flags, of_ranking
 from rockafellian import RRM, SampleWeights, contamination
-from rockafellian.embedding import tokenizer
+from rockafellian.auditing.features.embedding import tokenizer
 from rockafellian.integrations.huggingface import RRMTrainer
-from rockafellian.machine import machine
-from rockafellian.paper import datasets
+from rockafellian_reproduction import datasets
+from rockafellian_reproduction.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "lora.json", HERE.parent / "docs" / "lora.md"
@@ -160,9 +160,13 @@ def _arguments(folder: str, seed: int, about: Settings) -> transformers.Training
 
 
 def _found(weights: SampleWeights, wrong: Tensor) -> dict[str, Any]:
-    assert weights.notes is not None
+    assert weights.predictions is not None
     estimate = None if weights.estimate is None else list(weights.estimate)
-    return {**of_flags(weights.removed, wrong), **of_ranking(weights.notes.label_quality, wrong), "estimate": estimate}
+    return {
+        **of_flags(weights.removed, wrong),
+        **of_ranking(weights.predictions.label_quality, wrong),
+        "estimate": estimate,
+    }
 
 
 def started(encoder: nn.Module, problem: Problem, about: Settings) -> Classifier:

@@ -32,8 +32,8 @@ from torch import Tensor
 from own_data_page import render
 from rivals.measures import of_flags
 from rockafellian import contamination
-from rockafellian.machine import machine
-from rockafellian.paper import datasets
+from rockafellian_reproduction import datasets
+from rockafellian_reproduction.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "own-data.json", HERE.parent / "docs" / "own-data.md"

@@ -17,7 +17,7 @@ import torch
 import highs
 import rockafellian as rk
 from measure import extra_bytes, seconds, table
-from rockafellian.machine import machine
+from rockafellian_reproduction.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "reweight.json", HERE.parent / "docs" / "speed.md"

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from measure import table
-from rockafellian.probation import MOST
+from rockafellian.weights.holdout import MOST
 
 ROWS = (10**6, 10**7, 10**8, 10**9, 10**10)
 RANKS = (1, 8, 64, 1024)

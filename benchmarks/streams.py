@@ -20,9 +20,9 @@ from torch import Tensor, nn
 import rockafellian as rk
 from measure import table
 from rockafellian import contamination
-from rockafellian.machine import machine
-from rockafellian.paper import datasets
-from rockafellian.streams import StreamWeights
+from rockafellian.weights.stream_weights import StreamWeights
+from rockafellian_reproduction import datasets
+from rockafellian_reproduction.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "streams.json", HERE.parent / "docs" / "streams.md"

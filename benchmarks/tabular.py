@@ -24,7 +24,7 @@ from measure import table
 from rivals.measures import of_flags
 from rockafellian import contamination
 from rockafellian.integrations.sklearn import RRMClassifier
-from rockafellian.machine import machine
+from rockafellian_reproduction.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "tabular.json", HERE.parent / "docs" / "tabular.md"

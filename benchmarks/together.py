@@ -21,11 +21,11 @@ from torch import Tensor
 
 import rockafellian as rk
 from measure import table
-from rockafellian.distributed import rank, shard
-from rockafellian.machine import machine
-from rockafellian.paper.problems import make
-from rockafellian.paper.tables import TABLES
-from rockafellian.shards import whole_state
+from rockafellian._internal.comm import rank, shard
+from rockafellian.weights.sharding import whole_state
+from rockafellian_reproduction.machine import machine
+from rockafellian_reproduction.problems import make
+from rockafellian_reproduction.tables import TABLES
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "together.json", HERE.parent / "docs" / "together.md"

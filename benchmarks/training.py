@@ -24,9 +24,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import rockafellian as rk
 from measure import seconds, table
-from rockafellian.batches import Rows
-from rockafellian.machine import machine
-from rockafellian.paper.networks import mnist3, mnist10
+from rockafellian.training.batches import Rows
+from rockafellian_reproduction.machine import machine
+from rockafellian_reproduction.networks import mnist3, mnist10
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "training.json", HERE.parent / "docs" / "training-speed.md"

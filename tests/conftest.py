@@ -20,8 +20,8 @@ def pytest_configure(config: pytest.Config) -> None:
     root = Path(__file__).parents[1]
     files = [
         path.relative_to(root)
-        for folder in ("tests", "benchmarks", "examples")
+        for folder in ("tests", "reproduction/tests", "benchmarks", "examples")
         for path in root.glob(f"{folder}/**/*.py")
     ]
-    own = {path.stem if path.parts[0] == "tests" else ".".join(path.with_suffix("").parts[1:]) for path in files}
+    own = {path.stem if "tests" in path.parts else ".".join(path.with_suffix("").parts[1:]) for path in files}
     config.addinivalue_line("filterwarnings", f"error:::({'|'.join(map(re.escape, sorted(own)))}|__main__)$")

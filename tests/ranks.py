@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 processes = get_context("forkserver")
-processes.set_forkserver_preload(["torch._dynamo", "rockafellian.training", "rockafellian.checkpoints"])
+processes.set_forkserver_preload(["torch._dynamo", "rockafellian.training.fit", "rockafellian.training.checkpoints"])
 
 
 def start_ranks(target: Callable[..., object], n: int, *arguments: object, folder: Path) -> list[BaseProcess]:

@@ -21,7 +21,14 @@ def use_from(module: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["rockafellian", "rockafellian.weights", "rockafellian.paper.tables", __name__, "plain_loop", "rivals.page"],
+    [
+        "rockafellian",
+        "rockafellian.weights.sample_weights",
+        "rockafellian_reproduction.tables",
+        __name__,
+        "plain_loop",
+        "rivals.page",
+    ],
 )
 def test_a_deprecated_use_in_our_code_is_an_error(module: str) -> None:
     with pytest.raises(DeprecationWarning, match="old\\(\\) is deprecated"):
@@ -36,4 +43,4 @@ def test_a_deprecated_use_in_other_packages_is_shown() -> None:
 
 def test_a_careless_number_in_our_code_is_an_error() -> None:
     with pytest.raises(RuntimeWarning, match="divide by zero"):
-        exec("import numpy; numpy.float64(1) / 0", {"__name__": "rockafellian.reweight"})
+        exec("import numpy; numpy.float64(1) / 0", {"__name__": "rockafellian.method.reweight"})

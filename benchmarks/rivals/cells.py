@@ -14,8 +14,8 @@ from rivals import methods, problem
 from rivals.data import DATA, SEEDS
 from rivals.measures import measure
 from rivals.problem import MOMENTUM, Problem
-from rockafellian.machine import machine
-from rockafellian.placing import placed
+from rockafellian._internal.files import atomic_write
+from rockafellian_reproduction.machine import machine
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "rivals"
 COMMAND = "make rivals"
@@ -105,5 +105,5 @@ def load(results: Path = RESULTS) -> list[dict[str, Any]]:
 
 def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with placed(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text)

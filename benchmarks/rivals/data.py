@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rivals import encoded
-from rockafellian.paper import datasets
+from rockafellian_reproduction import datasets
 
 SEEDS = (0, 1, 2)
 UNIFORM = ("none", "uniform-0.1", "uniform-0.2", "uniform-0.4")

@@ -13,7 +13,7 @@ import torch
 from measure import extra_bytes, table
 from rivals import methods, problem
 from rivals.cells import RESULTS, Cell
-from rockafellian.machine import machine
+from rockafellian_reproduction.machine import machine
 
 PATH = RESULTS.with_name("rivals-memory.json")
 CELL = Cell("mnist", "uniform-0.2", 0)

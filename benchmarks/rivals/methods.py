@@ -41,10 +41,10 @@ def rrm(loss: str, rule: Callable[[Problem], rk.RRM], problem: Problem, seed: in
     """RRM on a loss."""
     model, weights = problem.network(seed), rk.SampleWeights(len(problem.y), rule(problem))
     _, seconds = timed(lambda: problem.train(model, losses.make(loss, problem), seed, weights=weights))
-    found, notes = weights.estimate, weights.notes
-    assert notes is not None
+    found, predictions = weights.estimate, weights.predictions
+    assert predictions is not None
     interval = {} if found is None else {"rate": found.rate, "low": found.low, "high": found.high}
-    return Outcome(model, seconds, quality=notes.label_quality, flags=weights.removed, **interval)
+    return Outcome(model, seconds, quality=predictions.label_quality, flags=weights.removed, **interval)
 
 
 def _with_margins(loss: str, problem: Problem, seed: int) -> Outcome:

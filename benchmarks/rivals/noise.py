@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rockafellian import contamination
 from rockafellian.contamination import Noisy
-from rockafellian.paper import datasets
-from rockafellian.paper.kernel import KERNEL
+from rockafellian_reproduction import datasets
+from rockafellian_reproduction.kernel import KERNEL
 
 Mislabel = Callable[[Tensor, Tensor, float, int], Noisy]
 

@@ -3,17 +3,13 @@
 from importlib.metadata import version
 
 from rockafellian import attacks, contamination, losses
+from rockafellian._internal.comm import shard
 from rockafellian.attacks import ATTACKS
-from rockafellian.audit.entry import Audited, audit
-from rockafellian.data import Indexed
-from rockafellian.distributed import shard
-from rockafellian.estimate import Estimate, estimate_contamination
-from rockafellian.evaluation import Evaluation, evaluate
-from rockafellian.findings import Findings, findings
-from rockafellian.history import Best, Epoch, History, Round
+from rockafellian.auditing.commands.audit import Audited, audit
+from rockafellian.label_issues import Findings, findings
 from rockafellian.losses import LOSSES
-from rockafellian.notes import Notes
-from rockafellian.reweight import (
+from rockafellian.method.noise_rate import Estimate, estimate_contamination
+from rockafellian.method.reweight import (
     RRM,
     Partition,
     WassersteinValue,
@@ -26,10 +22,14 @@ from rockafellian.reweight import (
     threshold_for,
     wasserstein_value,
 )
-from rockafellian.shards import resharded
-from rockafellian.streams import StreamWeights
-from rockafellian.training import fit
-from rockafellian.weights import Reweighting, SampleWeights
+from rockafellian.training.data import Indexed
+from rockafellian.training.evaluation import Evaluation, evaluate
+from rockafellian.training.fit import fit
+from rockafellian.training.history import Best, Epoch, History, Round
+from rockafellian.weights.predictions import Predictions
+from rockafellian.weights.sample_weights import Reweighting, SampleWeights
+from rockafellian.weights.sharding import resharded
+from rockafellian.weights.stream_weights import StreamWeights
 
 __version__ = version("rockafellian")
 
@@ -45,8 +45,8 @@ __all__ = [
     "Findings",
     "History",
     "Indexed",
-    "Notes",
     "Partition",
+    "Predictions",
     "Reweighting",
     "Round",
     "SampleWeights",

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rockafellian.modes import evaluating
+from rockafellian._internal.modes import eval_mode
 
 Norm: TypeAlias = Literal["linf", "l2"]
 Step: TypeAlias = Literal["sign", "unit", "raw"]
@@ -65,7 +65,7 @@ class PGD:
         if self.eps == 0:
             return origin.clamp(low, high)
         attacked = (origin + self._random_shift(origin)).clamp(low, high) if self.random_start else origin
-        with evaluating(model):
+        with eval_mode(model):
             for _ in range(self.steps):
                 uphill = self._direction(_gradient(model, loss, attacked, y))
                 shift = self._projected(attacked + step_size * uphill - origin)

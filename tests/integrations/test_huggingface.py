@@ -214,7 +214,7 @@ def test_the_loss_of_a_row_is_the_model_s_own(tmp_path: Path, kind: str) -> None
     own = [model(**{name: part[[row]] for name, part in batch.items()}).loss for row in range(3)]
     assert torch.allclose(weights.average_losses, torch.stack(own).detach(), atol=1e-6)
     assert torch.allclose(together, torch.stack(own).mean(), atol=1e-6)
-    assert (weights.notes is not None) == (kind == "classes")
+    assert (weights.predictions is not None) == (kind == "classes")
 
 
 @pytest.mark.parametrize("kind", ["classes", "language model"])

@@ -62,7 +62,7 @@ def test_it_finds_the_wrong_rows(rule: rk.RRM) -> None:
     assert precision >= 0.9
     assert recall >= 0.8
     assert history["rrm_removed"][-1] == pytest.approx(int(rows.weights.removed.sum()) / 1500)
-    assert rows.weights.notes is not None
+    assert rows.weights.predictions is not None
 
 
 def test_a_step_of_keras_is_that_of_reduce() -> None:
@@ -91,7 +91,7 @@ def test_the_look_at_every_row_is_that_of_evaluation() -> None:
     assert rows.weights.average_losses.numpy() == pytest.approx(expected, abs=1e-5)
     said = model.predict(toy.x.numpy(), verbose=0)
     assert rk.findings(rows.weights).predicted[0] == said[rk.findings(rows.weights).row[0]].argmax()
-    assert rows.weights.notes.probability.numpy() == pytest.approx(said.max(1), abs=1e-4)
+    assert rows.weights.predictions.probability.numpy() == pytest.approx(said.max(1), abs=1e-4)
 
 
 def test_each_epoch_has_its_own_order_and_every_row_its_weight() -> None:
@@ -108,6 +108,8 @@ def test_each_epoch_has_its_own_order_and_every_row_its_weight() -> None:
         weights.step(torch.rand(110, generator=torch.Generator().manual_seed(0)))
     assert orders[0] != orders[1]
     assert [len(batch[1]) for batch in rows] == [20] * 5 + [10]
+    with pytest.raises(IndexError, match="need a batch from 0 to 5, got 6"):
+        rows[6]
 
 
 def one_hot(y: torch.Tensor) -> Any:
@@ -131,12 +133,12 @@ def test_classes_are_read_from_every_kind_of_output_and_label(loss: Any, last: s
     y = one_hot(toy.y) if hot else toy.y.numpy()[:, None]
     rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM()))
     fit(model, rows, epochs=1)
-    notes, said = rows.weights.notes, model.predict(toy.x.numpy(), verbose=0)
-    assert notes is not None
-    assert torch.equal(notes.labels.long(), toy.y)
-    assert notes.predicted.tolist() == said.argmax(1).tolist()
+    predictions, said = rows.weights.predictions, model.predict(toy.x.numpy(), verbose=0)
+    assert predictions is not None
+    assert torch.equal(predictions.labels.long(), toy.y)
+    assert predictions.predicted.tolist() == said.argmax(1).tolist()
     p = torch.tensor(said).softmax(1) if last is None else torch.tensor(said)
-    assert notes.probability.numpy() == pytest.approx(p.amax(1).numpy(), abs=1e-4)
+    assert predictions.probability.numpy() == pytest.approx(p.amax(1).numpy(), abs=1e-4)
 
 
 @pytest.mark.parametrize("last", ["sigmoid", None])
@@ -147,8 +149,8 @@ def test_one_output_stands_for_two_classes(last: str | None) -> None:
     rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM()))
     fit(model, rows, epochs=1)
     said = model.predict(toy.x.numpy(), verbose=0)[:, 0]
-    assert rows.weights.notes is not None
-    assert rows.weights.notes.predicted.tolist() == (said > (0 if last is None else 0.5)).astype(int).tolist()
+    assert rows.weights.predictions is not None
+    assert rows.weights.predictions.predicted.tolist() == (said > (0 if last is None else 0.5)).astype(int).tolist()
 
 
 def test_two_outputs_that_share_one_may_have_a_binary_loss() -> None:
@@ -156,8 +158,8 @@ def test_two_outputs_that_share_one_may_have_a_binary_loss() -> None:
     y = np.eye(2, dtype=np.float32)[(toy.y > 0).long().numpy()]
     rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM()))
     fit(make_model("binary_crossentropy", classes=2), rows, epochs=1)
-    assert rows.weights.notes is not None
-    assert torch.equal(rows.weights.notes.labels.long(), (toy.y > 0).long())
+    assert rows.weights.predictions is not None
+    assert torch.equal(rows.weights.predictions.labels.long(), (toy.y > 0).long())
 
 
 @pytest.mark.parametrize(("loss", "classes"), [("mse", 1), ("binary_crossentropy", 3)])
@@ -166,7 +168,7 @@ def test_rows_without_one_class_are_weighed_by_their_losses_alone(loss: str, cla
     y = toy.x.numpy()[:, 0] if classes == 1 else one_hot(toy.y)
     rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, TOLD))
     fit(make_model(loss, classes=classes, last=None if classes == 1 else "sigmoid"), rows)
-    assert rows.weights.notes is None
+    assert rows.weights.predictions is None
     assert int(rows.weights.removed.sum()) == 120
 
 

@@ -307,7 +307,7 @@ def test_a_dataset_without_row_numbers_is_refused_before_it_is_unpacked() -> Non
 
 @pytest.mark.parametrize("kind", ["tensor", "dict", "drawn twice"])
 def test_row_numbers_of_ones_own_are_taken(kind: str) -> None:
-    class Own(Dataset[Any]):
+    class BatchShard(Dataset[Any]):
         def __len__(self) -> int:
             return 300
 
@@ -320,8 +320,8 @@ def test_row_numbers_of_ones_own_are_taken(kind: str) -> None:
             return super().training_step(list(batch.values()) if kind == "dict" else batch, number)
 
     toy, weights = make_toy(n=300), rk.SampleWeights(300, TOLD)
-    sampler = RandomSampler(Own(), replacement=kind == "drawn twice")
-    make_trainer(weights).fit(Named(weights), DataLoader(Own(), batch_size=50, sampler=sampler))
+    sampler = RandomSampler(BatchShard(), replacement=kind == "drawn twice")
+    make_trainer(weights).fit(Named(weights), DataLoader(BatchShard(), batch_size=50, sampler=sampler))
     assert weights.epoch == 2
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rockafellian.extras import missing
+from rockafellian._internal.extras import missing
 
 try:
     from transformers import Trainer, TrainerCallback
@@ -24,10 +24,10 @@ try:
 except ImportError as error:
     raise missing("transformers for rockafellian.integrations.huggingface", "huggingface") from error
 
-from rockafellian import checkpoints
-from rockafellian.data import Indexed
-from rockafellian.reweight import RRM
-from rockafellian.weights import SampleWeights
+from rockafellian.method.reweight import RRM
+from rockafellian.training import checkpoints
+from rockafellian.training.data import Indexed
+from rockafellian.weights.sample_weights import SampleWeights
 
 #: The entry of a row, and of a batch, that holds the row's number; and the file of a checkpoint that holds the weights.
 INDEX, FILE = "rrm_index", "rrm.safetensors"

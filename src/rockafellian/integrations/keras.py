@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian.extras import missing
-from rockafellian.weights import SampleWeights
+from rockafellian._internal.extras import missing
+from rockafellian.weights.sample_weights import SampleWeights
 
 try:
     import keras
@@ -58,6 +58,8 @@ class WeightedRows(keras.utils.PyDataset):
         return math.ceil(len(self.weights) / self._batch_size)
 
     def __getitem__(self, i: int) -> tuple[Any, Any, NDArray[np.float32]]:
+        if not 0 <= i < len(self):  # ends a loop over the batches where PyDataset has no end of its own
+            raise IndexError(f"need a batch from 0 to {len(self) - 1}, got {i}")
         self.reads += 1
         index, x, y = self._numbered(i)
         return x, y, self.weights.values.cpu().numpy()[index]

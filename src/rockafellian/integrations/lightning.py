@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rockafellian.data import Indexed
-from rockafellian.extras import missing
-from rockafellian.weights import SampleWeights
+from rockafellian._internal.extras import missing
+from rockafellian.training.data import Indexed
+from rockafellian.weights.sample_weights import SampleWeights
 
 try:
     from lightning import Callback, LightningModule, Trainer

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian.extras import missing
+from rockafellian._internal.extras import missing
 
 try:
     import sklearn  # noqa: F401
@@ -34,11 +34,11 @@ from sklearn.utils.validation import (
 )
 
 from rockafellian import losses as loss_of
-from rockafellian.estimate import estimate_contamination
-from rockafellian.findings import Findings, findings
-from rockafellian.integrations.crossfit import Floats, Losses, Task, check_takes_weights, folds, looks, on_rows
-from rockafellian.reweight import RRM, Spread
-from rockafellian.weights import SampleWeights
+from rockafellian.integrations.out_of_sample import Floats, Losses, Task, check_takes_weights, folds, looks, on_rows
+from rockafellian.label_issues import Findings, findings
+from rockafellian.method.noise_rate import estimate_contamination
+from rockafellian.method.reweight import RRM, Spread
+from rockafellian.weights.sample_weights import SampleWeights
 
 #: The logarithm of a probability of 0 is taken to be that of this one.
 LEAST = 1e-6
@@ -66,7 +66,7 @@ class _Alternating(MetaEstimatorMixin, BaseEstimator):
         mass = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = mass > 0
         task = self._task(X, y, kept)
-        weights = SampleWeights(len(task.y), rule.told(0.0) if rule.auto else rule, prior=mass[kept])
+        weights = SampleWeights(len(task.y), rule.with_contamination(0.0) if rule.auto else rule, prior=mass[kept])
         final = self._alternate(task, rule, weights, mass[kept])
         self.sample_weights_ = weights
         self._rows = np.flatnonzero(kept)
@@ -135,7 +135,7 @@ class _Alternating(MetaEstimatorMixin, BaseEstimator):
         losses = self._remember(weights, y, said, rows)
         if rule.gamma is None:
             share = self._share(weights, y, said, mass) if rule.auto else float(rule.contamination)  # type: ignore[arg-type]
-            weights.rule = rule.told(_rows_of_mass(losses.numpy(), mass, share) / len(rows))
+            weights.rule = rule.with_contamination(_rows_of_mass(losses.numpy(), mass, share) / len(rows))
         weights.step()
 
 

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Subset
 
-from rockafellian.extras import missing
+from rockafellian._internal.extras import missing
 
 try:
     from skorch import NeuralNetClassifier
 except ImportError as error:
     raise missing("skorch for rockafellian.integrations.skorch", "skorch") from error
 
-from rockafellian.data import Indexed
-from rockafellian.findings import Findings, findings
-from rockafellian.reweight import RRM, Spread
-from rockafellian.weights import SampleWeights
+from rockafellian.label_issues import Findings, findings
+from rockafellian.method.reweight import RRM, Spread
+from rockafellian.training.data import Indexed
+from rockafellian.weights.sample_weights import SampleWeights
 
 
 class RRMNetClassifier(NeuralNetClassifier):

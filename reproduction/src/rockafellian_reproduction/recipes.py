@@ -1,0 +1,63 @@
+"""How one cell of a table is trained: every setting that decides a run beside its cell and its seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from rockafellian.method.reweight import Spread
+from rockafellian.training.epoch import LossesFrom
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a training; None stands for all rows, for none of an option, or for what does not apply.
+
+    `learning_rate` is that of the mean loss: eta * batch / N for the paper's sums of (1/N + u_i) * J_i (Algorithm 2);
+    `plain_learning_rate` that of the run without re-weighting, where it is another.
+    `gamma` is the paper's figure in Algorithm 3's form, which removes above c_min + 2 * gamma; without it C' is used.
+    """
+
+    data: str
+    network: str
+    epochs: int
+    every: int
+    learning_rate: float
+    plain_learning_rate: float | None = None
+    batch_size: int = 100
+    train_rows: int | None = None
+    test_rows: int | None = None
+    valid_share: float | None = None
+    encoder: str | None = None
+    tokens: int | None = None
+    image_size: int | None = None
+    prevalence: float | None = None
+    noise: str = "uniform"
+    gamma: float | None = None
+    mu: float | None = None
+    spread: Spread = "argmin"
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    augment: bool = False
+    eps: float | None = None
+    losses_from: LossesFrom = "clean"
+    start: Literal["tensorflow", "torch"] = "tensorflow"
+    tested_every: int | None = None
+
+    def stated(self) -> dict[str, object]:
+        """The settings that are not at their default: those that name a run."""
+        return {part.name: value for part in fields(self) if (value := getattr(self, part.name)) != part.default}
+
+    def changes(self, other: Recipe) -> list[str]:
+        """What the other does differently, setting by setting."""
+        pairs = [(part.name, getattr(self, part.name), getattr(other, part.name)) for part in fields(self)]
+        return [f"{name.replace('_', ' ')}: {_say(ours)} -> {_say(its)}" for name, ours, its in pairs if ours != its]
+
+
+def _say(value: object) -> str:
+    if value is None:
+        return "all or none"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""What the rest is built on, and what knows nothing of the method: validation, selection, communication, files."""

@@ -1,0 +1,50 @@
+"""Files that appear only when complete, and CSV in which a spreadsheet finds nothing to run."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+#: What a spreadsheet would take for a formula, or would drop and then take the rest for one.
+FORMULA = re.compile(r"'*\s*[\t\r\n=+\-@＝＋－＠]")  # noqa: RUF001 - full-width signs count too
+#: What begins like a formula and is none: a label may well be -1.
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, renamed to it when the block ends and deleted if the block fails."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_csv(path: Path, header: Sequence[str], blocks: Iterable[Iterable[Iterable[Any]]]) -> None:
+    """Write blocks of rows, each block given as its columns. None and NaN are empty, floats have seven digits."""
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)  # quotes, so that no other separator splits a text
+        writer.writerow(header)
+        for columns in blocks:
+            writer.writerows(zip(*(map(_cell, column) for column in columns), strict=True))
+
+
+def escape_formula(text: str) -> str:
+    """The text, with an apostrophe in front if a spreadsheet might run it."""
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return escape_formula(value)
+    if isinstance(value, float):
+        return "" if math.isnan(value) else float(f"{value:.7g}")
+    return "" if value is None else value

@@ -1,0 +1,84 @@
+"""Exact selection in a large vector: the k-th largest value and its neighbour, in about two passes over memory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rockafellian._internal.validation import Real, Vector, blocks
+
+
+def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
+    """The k-th largest value, and the largest one strictly below it or -inf.
+
+    Of many rows only those in a narrow band are ordered: a sample says where the k-th largest must lie, give or take
+    six standard deviations. Should the band have missed it, all rows are ordered, so the answer is exact either way.
+    """
+    n = len(values)
+    if n >= 1 << 18:
+        sample = np.sort(values[:: n >> 14])
+        rank, reach = (1 - k / n) * len(sample), 3 * math.sqrt(len(sample))
+        low = sample[max(int(rank - reach), 0)]
+        high = sample[min(int(rank + reach), len(sample) - 1)]
+        above, parts = 0, []
+        for rows in blocks(n):
+            block = values[rows]
+            higher = block > high
+            above += int(np.count_nonzero(higher))
+            parts.append(block[(block >= low) & ~higher])
+        band = np.concatenate(parts)
+        if above < k <= above + len(band):
+            edge, below = _order(band, k - above)
+            if below > -np.inf:
+                return edge, below
+    return _order(values, k)
+
+
+class Local:
+    """All rows are here."""
+
+    def total(self, number: float) -> float:
+        """Itself."""
+        return number
+
+    def totals(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Themselves."""
+        return numbers
+
+    def least(self, number: float | Real) -> float:
+        """Itself."""
+        return float(number)
+
+    greatest = least
+
+    def gathered(self, columns: Vector) -> Vector:
+        """Themselves."""
+        return columns
+
+    def kth_largest(self, values: Vector, k: int) -> tuple[Real, Real]:
+        """By selection in memory."""
+        return kth_largest(values, k)
+
+
+LOCAL = Local()
+
+
+def min_count(share: float, n: int) -> int:
+    """Least k with k / n >= share. Rounding up `share * n` would make 8 rows of 0.07 * 100."""
+    k = math.ceil(share * n)
+    return k - 1 if k > 0 and (k - 1) / n >= share else k
+
+
+def max_count(share: float, n: int) -> int:
+    """Largest k <= n with k / n <= share."""
+    k = math.floor(min(share, 1.0) * n)
+    return k + 1 if k < n and (k + 1) / n <= share else k
+
+
+def _order(values: Vector, k: int) -> tuple[Real, Real]:
+    split = len(values) - k
+    ordered = np.partition(values, split)
+    smaller = ordered[:split]
+    return ordered[split], smaller[smaller < ordered[split]].max(initial=-np.inf)

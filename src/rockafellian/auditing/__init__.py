@@ -1,0 +1,1 @@
+"""Your own data: read, train, list label issues, review."""

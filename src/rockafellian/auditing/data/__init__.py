@@ -1,0 +1,1 @@
+"""Files, folders and frames; their label column; what a user may set."""

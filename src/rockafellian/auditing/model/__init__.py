@@ -1,0 +1,1 @@
+"""The classifier of an audit: prepared data, network, training, noise rate."""

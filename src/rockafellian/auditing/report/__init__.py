@@ -1,0 +1,1 @@
+"""What an audit found, as files and as a page."""

@@ -1,0 +1,1 @@
+"""The paper's method: pure functions of one vector of losses, and of predictions."""

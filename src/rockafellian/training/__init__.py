@@ -1,0 +1,1 @@
+"""fit(): Algorithm 1 of the paper, and what it needs."""

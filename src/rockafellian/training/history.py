@@ -1,0 +1,110 @@
+"""What a run recorded: per epoch loss and accuracy, per re-weighting what was removed and how well that was chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from rockafellian._internal.extras import missing
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch. Loss and accuracy are those seen while training, on the labels as given; None means there was none.
+
+    `removed` is the share of rows that stood removed during the epoch. Seconds do not count when records are compared.
+    """
+
+    epoch: int
+    loss: float
+    accuracy: float | None
+    valid_loss: float | None
+    valid_accuracy: float | None
+    removed: float | None
+    learning_rate: float
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One re-weighting, made after `epoch`; precision and recall of the removed rows where the wrong ones are known.
+
+    `seconds` counts all of it, with a pass for fresh losses if there was one; `rule_seconds` the rule alone.
+    """
+
+    epoch: int
+    removed: float
+    threshold: float | None
+    gap: float | None
+    precision: float | None
+    recall: float | None
+    seconds: float = field(compare=False)
+    rule_seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The network of the best validation: `model.load_state_dict(history.best.model)` goes back to it."""
+
+    epoch: int
+    loss: float
+    accuracy: float | None
+    model: dict[str, Tensor] = field(repr=False, compare=False)
+
+    def beats(self, other: Best | None) -> bool:
+        """By accuracy, then by loss; anything beats NaN."""
+        return other is None or self._rank() < other._rank()
+
+    def _rank(self) -> tuple[float, float]:
+        return -(self.accuracy or 0.0), math.inf if math.isnan(self.loss) else self.loss
+
+
+@dataclass
+class History:
+    """The epochs and the re-weightings of a run, and its best network if there was a validation set."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    best: Best | None = None
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per epoch; what the re-weighting after it did stands in columns that begin with `round_`."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise missing("pandas for to_frame", "frames") from error
+        frame = pandas.DataFrame([asdict(epoch) for epoch in self.epochs], columns=list(Epoch.__dataclass_fields__))
+        rounds = pandas.DataFrame([asdict(made) for made in self.rounds], columns=list(Round.__dataclass_fields__))
+        return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_")).astype(float)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Loss, accuracy and removed rows over the epochs, as a matplotlib figure; written to `path` if given."""
+        from rockafellian.training.charts import plot_history
+
+        figure = plot_history(self)
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values, and the tensors of the best network themselves."""
+        return {
+            "epochs": [asdict(epoch) for epoch in self.epochs],
+            "rounds": [asdict(made) for made in self.rounds],
+            "best": None if self.best is None else {**vars(self.best)},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`."""
+        self.epochs = [Epoch(**values) for values in state["epochs"]]
+        self.rounds = [Round(**values) for values in state["rounds"]]
+        self.best = None if state["best"] is None else Best(**state["best"])

@@ -1,0 +1,308 @@
+"""SampleWeights with RRM(), which is told nothing and finds the share of wrong labels from what the network says."""
+
+import gc
+import json
+import weakref
+from typing import NamedTuple
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+import rockafellian as rk
+from rockafellian.weights import pending
+from toy import Toy, make_toy, precision_and_recall
+
+
+class Told(NamedTuple):
+    """What a loop tells in an epoch: losses, logits and labels of all rows, and the batches they come in."""
+
+    losses: Tensor
+    logits: Tensor
+    labels: Tensor
+    batches: tuple[Tensor, ...]
+
+
+N_TOLD = 400
+WRONG = torch.arange(N_TOLD) % 4 == 0
+
+
+def told(epoch: int) -> Told:
+    """A network that learns for three epochs, of three classes and a quarter of wrong labels; a row in four twice."""
+    random = torch.Generator().manual_seed(epoch)
+    truth = torch.arange(N_TOLD) // 4 % 3
+    labels = torch.where(WRONG, (truth + 1) % 3, truth)
+    skill = min(1.0 + 2 * epoch, 5.0)
+    logits = skill * torch.nn.functional.one_hot(truth, 3) + torch.randn(N_TOLD, 3, generator=random)
+    losses = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+    order = torch.randperm(N_TOLD, generator=random)
+    return Told(losses, logits, labels, torch.cat([order, order[::4]]).split(64))
+
+
+def tell(weights: rk.SampleWeights, epochs: range, n_batches: int | None = None) -> rk.SampleWeights:
+    """A step before each epoch but the first, so that it ends with much only remembered; the last may be cut short."""
+    for epoch in epochs:
+        if epoch:
+            weights.step()
+        losses, logits, labels, batches = told(epoch)
+        for rows in batches[: n_batches if epoch == epochs[-1] else None]:
+            weights.reduce(losses[rows], rows, logits[rows], labels[rows])
+    return weights
+
+
+def auto(seed: int = 0, **options) -> rk.SampleWeights:
+    return rk.SampleWeights(N_TOLD, options.pop("rule", rk.RRM()), seed=seed, **options)
+
+
+def same_state(a: rk.SampleWeights, b: rk.SampleWeights) -> None:
+    ours, theirs = a.state_dict(), b.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
+        assert tensor.dtype == theirs[name].dtype, name
+        assert torch.equal(tensor.nan_to_num(-7.0), theirs[name].nan_to_num(-7.0)), name
+
+
+def train_on_toy(toy: Toy, seed: int = 0) -> rk.SampleWeights:
+    """The loop of examples/toy.py, in which the weights hear what the network says."""
+    torch.manual_seed(seed)
+    hidden = [layer for size in (2, 64, 64) for layer in (torch.nn.Linear(size, 64), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*hidden, torch.nn.Linear(64, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    weights = rk.SampleWeights(len(toy.y), rk.RRM(), seed=seed)
+    for _ in range(12):
+        for index in torch.randperm(len(toy.y)).split(50):
+            logits = model(toy.x[index])
+            losses = torch.nn.functional.cross_entropy(logits, toy.y[index], reduction="none")
+            optimizer.zero_grad()
+            weights.reduce(losses, index, logits, toy.y[index]).backward()
+            optimizer.step()
+        weights.step()
+    return weights
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_share_of_wrong_labels_is_found_and_with_it_the_wrong_rows(seed: int) -> None:
+    toy = make_toy(seed)
+    weights = train_on_toy(toy, seed)
+    assert weights.held is None
+    assert weights.estimate.rate == pytest.approx(0.4, abs=0.06)
+    assert min(precision_and_recall(weights.removed, toy.wrong)) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_right_labels_next_to_none_is_removed(seed: int) -> None:
+    toy = make_toy(seed)
+    weights = train_on_toy(toy._replace(y=torch.arange(len(toy.y)) % 3), seed)
+    assert weights.held is None
+    assert int(weights.removed.sum()) <= 0.02 * len(toy.y)
+
+
+def test_a_share_can_only_be_found_if_the_loop_tells_what_the_network_says() -> None:
+    weights = rk.SampleWeights(10, rk.RRM())
+    weights.reduce(torch.rand(10), torch.arange(10))
+    before = weights.state_dict()
+    with pytest.raises(
+        ValueError, match=r"told what the network says.*reduce\(losses, index, logits, labels\)"
+    ) as caught:
+        weights.step()
+    assert "\n" not in str(caught.value)
+    assert weights.epoch == 0
+    assert all(torch.equal(before[name], tensor) for name, tensor in weights.state_dict().items())
+    per_class = rk.SampleWeights(10, rk.RRM(contamination=0.2, per_class=True))
+    per_class.reduce(torch.rand(10), torch.arange(10))
+    with pytest.raises(ValueError, match="or to weigh each class"):
+        per_class.step()
+
+
+def test_logits_and_labels_come_together_or_not_at_all() -> None:
+    weights = rk.SampleWeights(10, rk.RRM())
+    with pytest.raises(ValueError, match="logits and labels together"):
+        weights.reduce(torch.rand(10), torch.arange(10), torch.rand(10, 3))
+    with pytest.raises(ValueError, match="logits and labels together"):
+        weights.remember(torch.rand(10), torch.arange(10), labels=torch.zeros(10).long())
+    assert weights.average_losses.isnan().all()
+
+
+PROBATION = 3  # epochs that `told` takes until the share is found
+
+
+@pytest.mark.parametrize("with_prior", [False, True])
+def test_held_rows_weigh_nothing_until_the_share_is_found(with_prior: bool) -> None:
+    prior = torch.linspace(0.5, 1.5, N_TOLD) if with_prior else torch.ones(N_TOLD)
+    weights = auto(prior=prior if with_prior else None)
+    held = weights.held
+    lent = prior.clone()
+    lent[held] = 0
+    for epoch in range(PROBATION):
+        tell(weights, range(epoch, epoch + 1))
+        assert torch.equal(weights.held, held)
+        torch.testing.assert_close(weights.values, lent / lent.mean())
+        assert (weights.estimate, weights.history) == (None, [])
+        assert not weights.removed.any()
+    assert weights.due
+    assert weights.step()
+    assert weights.held is None
+    assert min(precision_and_recall(weights.removed, WRONG)) > 0.9
+    kept = prior * ~weights.removed
+    torch.testing.assert_close(weights.values, kept / kept.mean())  # the held rows among them
+    for epoch in range(PROBATION, 8):
+        losses, logits, labels, _ = told(epoch)
+        weights.reduce(losses, torch.arange(N_TOLD), logits, labels)
+        assert weights.step()
+        assert weights.values.mean().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_held_rows_get_back_what_they_had_lent_when_weights_go_only_half_way() -> None:
+    weights = tell(auto(rule=rk.RRM(mu=0.5)), range(PROBATION))
+    held = weights.held
+    weights.step()
+    target = ~weights.removed / (~weights.removed).float().mean()
+    torch.testing.assert_close(weights.values, 0.5 + 0.5 * target)
+    assert weights.values[held].min() == pytest.approx(0.5)
+
+
+def test_the_warmup_comes_before_the_share_is_found_and_every_counts_from_there() -> None:
+    weights = tell(auto(warmup=6, every=2), range(12))
+    first, *later = [made.epoch for made in weights.history]
+    assert first > 6
+    assert later == list(range(first + 2, 12, 2))
+
+
+def test_as_many_rows_go_as_the_network_disagrees_with_within_the_interval() -> None:
+    weights = tell(auto(), range(PROBATION))
+    weights.step()
+    disagrees = int(weights.predictions.disagrees.sum())
+    assert weights.estimate.low < disagrees / N_TOLD < weights.estimate.high
+    assert weights.history[0].removed == disagrees
+    losses, _, labels, _ = told(PROBATION)
+    every_row = torch.arange(N_TOLD)
+    agreeing = torch.nn.functional.one_hot(labels, 3).float()
+    for says, share in ((agreeing, weights.estimate.low), (agreeing.roll(1, dims=1), weights.estimate.high)):
+        weights.reduce(losses, every_row, says, labels)
+        weights.step()
+        assert weights.history[-1].removed == pytest.approx(share * N_TOLD, abs=1)
+
+
+def test_the_seed_decides_which_rows_are_held_and_all_that_follows() -> None:
+    same_state(tell(auto(seed=3), range(6)), tell(auto(seed=3), range(6)))
+    assert not torch.equal(auto(seed=3).held, auto(seed=4).held)
+
+
+@pytest.mark.parametrize("n_batches", [None, 3])
+@pytest.mark.parametrize("epochs", [1, 2, PROBATION, PROBATION + 1, 6])
+@pytest.mark.parametrize("rule", [rk.RRM(), rk.RRM(mu=0.5, per_class=True)], ids=["plain", "per class"])
+def test_a_state_saved_during_the_probation_or_after_it_goes_on_bit_for_bit(
+    rule: rk.RRM, epochs: int, n_batches: int | None, tmp_path
+) -> None:
+    whole = tell(auto(rule=rule, every=2), range(epochs), n_batches)
+    safetensors.torch.save_file(whole.state_dict(), tmp_path / "weights.safetensors")
+    resumed = auto(seed=1, rule=rule, every=2)
+    resumed.load_state_dict(safetensors.torch.load_file(tmp_path / "weights.safetensors"))
+    assert (resumed.held is None) == (epochs > PROBATION) == (resumed.estimate is not None)
+    for weights in (whole, resumed):
+        tell(weights, range(epochs, 9))
+    same_state(whole, resumed)
+    assert whole.history == resumed.history
+    assert whole.estimate == resumed.estimate is not None
+
+
+def test_a_state_of_the_probation_goes_through_json() -> None:
+    whole = tell(auto(), range(2))
+    as_json = json.dumps({name: tensor.tolist() for name, tensor in whole.state_dict().items()})
+    resumed = auto(seed=1)
+    resumed.load_state_dict({name: torch.tensor(v, dtype=torch.float64) for name, v in json.loads(as_json).items()})
+    for weights in (whole, resumed):
+        tell(weights, range(2, 6))
+    same_state(whole, resumed)
+
+
+@pytest.mark.parametrize("enough", [0, 500, 1 << 30])
+@pytest.mark.parametrize("rule", [rk.RRM(), rk.RRM(contamination=0.2)], ids=["auto", "told"])
+def test_it_does_not_matter_how_much_is_gathered_before_it_is_taken_down(
+    rule: rk.RRM, enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = tell(auto(rule=rule), range(6))
+    monkeypatch.setattr(pending, "ENOUGH", enough)
+    same_state(tell(auto(rule=rule), range(6)), expected)
+
+
+def test_to_look_at_what_was_gathered_changes_nothing() -> None:
+    curious, expected = auto(), tell(auto(), range(6))
+    for epoch in range(6):
+        if epoch:
+            curious.step()
+        losses, logits, labels, batches = told(epoch)
+        for rows in batches:
+            curious.reduce(losses[rows], rows, logits[rows], labels[rows])
+            assert curious.predictions.seen[rows].all()
+            assert curious.average_losses[rows].isfinite().all()
+            assert curious.due in (True, False)
+    same_state(curious, expected)
+
+
+def test_what_is_gathered_keeps_no_graph_of_the_network() -> None:
+    class Activations:
+        """What a layer keeps for the way back."""
+
+    alive = []
+
+    class Layer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x: Tensor) -> Tensor:
+            ctx.activations = Activations()
+            alive.append(weakref.ref(ctx.activations))
+            return x * 1
+
+    weights = auto()
+    logits = Layer.apply(torch.ones(2, 3, requires_grad=True))
+    weights.remember(logits.sum(1), torch.arange(2), logits, torch.tensor([0, 1]))
+    assert alive[0]() is not None
+    del logits
+    gc.collect()
+    assert alive[0]() is None
+
+
+def test_a_bad_label_is_an_error_at_once_or_at_the_step_and_changes_nothing() -> None:
+    weights = rk.SampleWeights(4, rk.RRM(contamination=0.25))
+
+    def epoch() -> None:
+        weights.reduce(torch.rand(4), torch.arange(4), torch.rand(4, 3), torch.tensor([0, 1, 2, 3]))
+        weights.step()
+
+    with pytest.raises(ValueError, match="whole numbers from 0 to 2"):
+        epoch()
+    assert weights.epoch == 0
+    assert weights.history == []
+    assert weights.values.tolist() == [1, 1, 1, 1]
+
+
+def test_an_infinite_loss_of_a_held_or_removed_row_moves_nothing() -> None:
+    weights = tell(auto(), range(1))
+    for gone in (int(weights.held[0]), None):
+        if gone is None:
+            tell(weights, range(1, 6))
+            gone = int(weights.removed.nonzero()[0, 0])
+        kept = int((weights.values > 0).nonzero()[0, 0])
+        losses = torch.tensor([torch.inf, 2.0], requires_grad=True)
+        loss = weights.reduce(losses, torch.tensor([gone, kept]))
+        loss.backward()
+        assert loss.item() == pytest.approx(float(weights.values[kept]))
+        assert losses.grad.tolist() == pytest.approx([0, float(weights.values[kept]) / 2])
+
+
+@pytest.mark.parametrize("spread", ["kept", "argmin"])
+@pytest.mark.parametrize("share", [{"contamination": 0.3}, {"gamma": 1.0}])
+def test_a_rule_that_was_told_the_share_does_not_mind_what_the_network_says(share: dict, spread: str) -> None:
+    hearing, deaf = (auto(rule=rk.RRM(**share, spread=spread, class_limit=1.0)) for _ in range(2))
+    tell(hearing, range(5))
+    for epoch in range(5):
+        if epoch:
+            deaf.step()
+        losses, _, _, batches = told(epoch)
+        for rows in batches:
+            deaf.reduce(losses[rows], rows)
+    assert hearing.held is deaf.held is deaf.predictions is None
+    assert hearing.history == deaf.history
+    for name, tensor in deaf.state_dict().items():
+        assert torch.equal(tensor, hearing.state_dict()[name]), name
