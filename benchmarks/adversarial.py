@@ -126,7 +126,10 @@ def run_cell(data: Path | None, method: str, noise: float, seed: int) -> None:
         "best_validation": {"epoch": history.best.epoch, "accuracy": accuracies(best, *test)},
         "validation": [epoch.valid_accuracy for epoch in history.epochs],
         "rounds": [
-            {name: getattr(made, name) for name in ("epoch", "removed", "threshold", "precision", "recall", "seconds")}
+            {
+                "removed": made.removed_fraction,
+                **{name: getattr(made, name) for name in ("epoch", "threshold", "precision", "recall", "seconds")},
+            }
             for made in history.rounds
         ],
         "seconds": sum(epoch.seconds for epoch in history.epochs),

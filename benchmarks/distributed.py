@@ -44,7 +44,7 @@ CONTAMINATION, GAMMA = 0.4, 1.0
 RULES = {
     "contamination": rk.RRM(contamination=CONTAMINATION),
     "gamma": rk.RRM(gamma=GAMMA),
-    "per class": rk.RRM(contamination=CONTAMINATION, per_class=True),
+    "per class": rk.RRM(contamination=CONTAMINATION),
 }
 CLASSES, BATCH, LEARNING_RATE = 10, 100, 1e-3
 PIECE = 8 * 2**20
@@ -114,7 +114,9 @@ def measure_step(case: Case, repeats: int) -> dict[str, Any]:
     losses = torch.empty(len(mine) if case.fed or case.sharded else case.rows).exponential_(generator=random)
 
     def first() -> None:
-        weights = rk.SampleWeights(case.rows, RULES[case.rule], rows=mine if case.sharded else None)
+        weights = rk.SampleWeights(
+            case.rows, RULES[case.rule], per_class=case.rule == "per class", rows=mine if case.sharded else None
+        )
         made.append(weights)
         given = _ready(case, weights, losses, mine)
         with sent.counting():
@@ -157,7 +159,7 @@ def _feed(weights: rk.SampleWeights, losses: Tensor, rows: range) -> None:
         index = batch + rows.start
         labels = index % CLASSES
         logits = 5 * torch.eye(CLASSES)[(labels + (index % 7 == 0)) % CLASSES]
-        weights.remember(losses[batch], index, logits, labels)
+        weights.remember(losses[batch], index, logits=logits, labels=labels)
 
 
 def measure_network(repeats: int) -> dict[str, float]:
@@ -216,7 +218,7 @@ def rrm_epoch(model: nn.Module, train: TensorDataset, epoch: int, weights: rk.Sa
         optimizer.zero_grad()
         logits = model(inputs)
         losses = cross_entropy(logits, labels, reduction="none")
-        weights.reduce(losses, index, logits, labels).backward()
+        weights.reduce(losses, index, logits=logits, labels=labels).backward()
         optimizer.step()
     weights.step()
 

@@ -111,8 +111,8 @@ def reduced(weights: Weights, losses: Tensor, rows: Tensor, logits: Tensor, labe
     if weights is None:
         return losses.mean()
     if isinstance(weights, StreamWeights):
-        return weights.reduce(losses, logits, labels)
-    return weights.reduce(losses, rows, logits, labels)
+        return weights.reduce(losses, logits=logits, labels=labels)
+    return weights.reduce(losses, rows, logits=logits, labels=labels)
 
 
 def state_bytes(weights: Weights) -> int:

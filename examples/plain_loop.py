@@ -19,7 +19,7 @@ for _ in range(10):
     for inputs, labels, index in loader:  # RRM
         optimizer.zero_grad()
         logits = model(inputs)  # RRM
-        weights.reduce(criterion(logits, labels), index, logits, labels).backward()  # RRM
+        weights.reduce(criterion(logits, labels), index, logits=logits, labels=labels).backward()  # RRM
         optimizer.step()
     weights.step()  # RRM
 print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.removed.sum()} rows it removed are wrong")

@@ -22,7 +22,7 @@ for _ in range(10):
     for inputs, labels, index in loader:  # RRM
         optimizer.zero_grad()
         logits = model(inputs)
-        accelerator.backward(weights.reduce(criterion(logits, labels), index, logits, labels))  # RRM
+        accelerator.backward(weights.reduce(criterion(logits, labels), index, logits=logits, labels=labels))  # RRM
         optimizer.step()
     weights.step()  # RRM
 removed = weights.removed

@@ -25,7 +25,7 @@ for epoch in range(10):
     for inputs, labels, index in loader:  # RRM
         optimizer.zero_grad()
         logits = model(inputs)
-        weights.reduce(criterion(logits, labels), index, logits, labels).backward()  # RRM
+        weights.reduce(criterion(logits, labels), index, logits=logits, labels=labels).backward()  # RRM
         optimizer.step()
     weights.step()  # RRM
 if dist.get_rank() == 0:

@@ -31,7 +31,7 @@ class Classifier(LightningModule):
         inputs, labels, index = batch  # RRM
         logits = self.model(inputs)
         losses = nn.functional.cross_entropy(logits, labels, reduction="none")  # RRM
-        return self.weights.reduce(losses, index, logits, labels)  # RRM
+        return self.weights.reduce(losses, index, logits=logits, labels=labels)  # RRM
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.1)

@@ -29,7 +29,7 @@ def work() -> list[int]:
         for inputs, labels, index in loader:  # RRM
             optimizer.zero_grad()
             logits = model(inputs)
-            weights.reduce(criterion(logits, labels), index, logits, labels).backward()  # RRM
+            weights.reduce(criterion(logits, labels), index, logits=logits, labels=labels).backward()  # RRM
             optimizer.step()
         weights.step()  # RRM
     return weights.removed.nonzero()[:, 0].tolist()

@@ -24,7 +24,7 @@ def seen(logits: torch.Tensor = LOGITS, labels: torch.Tensor = LABELS, losses: t
     """Weights after one epoch of a loop that passed logits and labels; a quarter of the rows stand removed."""
     rule = rk.RRM(contamination=0.25, class_limit=1)  # the toy has classes of one row
     weights = rk.SampleWeights(len(labels), rule)
-    weights.reduce(losses, torch.arange(len(labels)), logits, labels)
+    weights.reduce(losses, torch.arange(len(labels)), logits=logits, labels=labels)
     weights.step()
     return weights
 
@@ -54,7 +54,7 @@ def test_the_worst_label_comes_first_with_all_that_is_known_of_it() -> None:
 
 def test_reasons_tell_agreement_from_disagreement_and_the_removed_from_the_kept() -> None:
     weights = seen()
-    weights.reduce(LOSSES.flip(0), torch.arange(4), LOGITS.flip(0) * 0.5, LABELS)
+    weights.reduce(LOSSES.flip(0), torch.arange(4), logits=LOGITS.flip(0) * 0.5, labels=LABELS)
     weights.step()
     assert findings(weights).reason.tolist() == [
         "the network says class 2 with 0.45 and on average leant away from class 1 (margin -1.8); "
@@ -107,7 +107,7 @@ def test_an_infinite_loss_is_the_worst_and_losses_below_0_are_ranked_too() -> No
 
 def test_rows_that_were_not_seen_come_last_and_say_so() -> None:
     weights = rk.SampleWeights(4, rk.RRM(contamination=0.25))
-    weights.reduce(LOSSES[[2, 1]], torch.tensor([2, 1]), LOGITS[[2, 1]], LABELS[[2, 1]])
+    weights.reduce(LOSSES[[2, 1]], torch.tensor([2, 1]), logits=LOGITS[[2, 1]], labels=LABELS[[2, 1]])
     weights.reduce(LOSSES[[3]], torch.tensor([3]))
     found = findings(weights, LABELS)
     assert found.row.tolist() == [1, 2, 0, 3]
@@ -122,7 +122,7 @@ def test_rows_that_were_not_seen_come_last_and_say_so() -> None:
 
 def test_what_was_seen_since_the_last_step_counts() -> None:
     weights = rk.SampleWeights(4, rk.RRM(contamination=0.25))
-    weights.reduce(LOSSES, torch.arange(4), LOGITS, LABELS)
+    weights.reduce(LOSSES, torch.arange(4), logits=LOGITS, labels=LABELS)
     assert findings(weights).average_margin.tolist() == [-3, -2, 1, 4]
 
 
@@ -130,7 +130,7 @@ def test_later_training_leaves_a_table_as_it_was() -> None:
     weights = seen()
     found = findings(weights)
     before = found.to_frame()
-    weights.reduce(LOSSES.flip(0), torch.arange(4), LOGITS.flip(0), LABELS)
+    weights.reduce(LOSSES.flip(0), torch.arange(4), logits=LOGITS.flip(0), labels=LABELS)
     weights.step()
     pd.testing.assert_frame_equal(found.to_frame(), before)
 
@@ -204,7 +204,7 @@ def read(path: Path) -> list[list[str]]:
 
 def test_a_csv_holds_the_frame_and_leaves_no_other_file(tmp_path) -> None:
     weights = rk.SampleWeights(5, rk.RRM(contamination=0.25))
-    weights.reduce(LOSSES, torch.arange(4), LOGITS, LABELS)  # row 4 is not seen
+    weights.reduce(LOSSES, torch.arange(4), logits=LOGITS, labels=LABELS)  # row 4 is not seen
     weights.step()
     found = findings(weights)
     found.to_csv(tmp_path / "found.csv")

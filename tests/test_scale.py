@@ -51,7 +51,9 @@ def test_rows_that_lie_everywhere_cost_a_report_each() -> None:
 
 def test_weights_with_notes_take_the_bytes_that_the_page_says() -> None:
     weights = rk.SampleWeights(1000, rk.RRM(contamination=0.4))
-    weights.remember(torch.rand(1000), torch.arange(1000), torch.rand(1000, 3), torch.zeros(1000, dtype=torch.int64))
+    weights.remember(
+        torch.rand(1000), torch.arange(1000), logits=torch.rand(1000, 3), labels=torch.zeros(1000, dtype=torch.int64)
+    )
     state = weights.state_dict().values()
     assert sum(part.nbytes for part in state if part.shape[:1] == (1000,)) == 1000 * scale_page.STATE
 

@@ -37,9 +37,9 @@ def aum(problem: Problem, seed: int) -> Outcome:
     return _with_margins("ce", problem, seed)
 
 
-def rrm(loss: str, rule: Callable[[Problem], rk.RRM], problem: Problem, seed: int) -> Outcome:
+def rrm(loss: str, rule: Callable[[Problem], rk.RRM], problem: Problem, seed: int, per_class: bool = False) -> Outcome:
     """RRM on a loss."""
-    model, weights = problem.network(seed), rk.SampleWeights(len(problem.y), rule(problem))
+    model, weights = problem.network(seed), rk.SampleWeights(len(problem.y), rule(problem), per_class=per_class)
     _, seconds = timed(lambda: problem.train(model, losses.make(loss, problem), seed, weights=weights))
     found, predictions = weights.estimate, weights.predictions
     assert predictions is not None
@@ -65,10 +65,6 @@ def _unknown(problem: Problem) -> rk.RRM:
     return rk.RRM()
 
 
-def _per_class(problem: Problem) -> rk.RRM:
-    return rk.RRM(per_class=True)
-
-
 def _told(excess: float, problem: Problem) -> rk.RRM:
     return rk.RRM(contamination=min(problem.rate + excess, 0.95))
 
@@ -84,7 +80,7 @@ METHODS: dict[str, Method] = {
     **{f"rrm-{name}": partial(rrm, name, _unknown) for name in ("mse", "mae", "gce", "elr")},
     "rrm-true": partial(rrm, "ce", partial(_told, 0.0)),
     "rrm-over": partial(rrm, "ce", partial(_told, 0.1)),
-    "rrm-per-class": partial(rrm, "ce", _per_class),
+    "rrm-per-class": partial(rrm, "ce", _unknown, per_class=True),
 }
 #: RRM that is told nothing: what a user gets.
 AUTO = ("rrm", "rrm-mse", "rrm-mae", "rrm-gce", "rrm-elr")

@@ -12,6 +12,7 @@ from rockafellian.method.noise_rate import Estimate, estimate_contamination
 from rockafellian.method.reweight import (
     RRM,
     Partition,
+    RuleResult,
     WassersteinValue,
     is_optimal,
     objective,
@@ -25,7 +26,7 @@ from rockafellian.method.reweight import (
 from rockafellian.training.data import Indexed
 from rockafellian.training.evaluation import Evaluation, evaluate
 from rockafellian.training.fit import fit
-from rockafellian.training.history import Best, Epoch, History, Round
+from rockafellian.training.history import Best, Epoch, History
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.sample_weights import Reweighting, SampleWeights
 from rockafellian.weights.sharding import resharded
@@ -48,7 +49,7 @@ __all__ = [
     "Partition",
     "Predictions",
     "Reweighting",
-    "Round",
+    "RuleResult",
     "SampleWeights",
     "StreamWeights",
     "WassersteinValue",

@@ -49,7 +49,7 @@ def plain(weights: rk.SampleWeights, folder: Path) -> None:
         for x, y, index in loader():
             logits = model(x)["logits"]
             optimizer.zero_grad()
-            weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits, y).backward()
+            weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits=logits, labels=y).backward()
             optimizer.step()
         weights.step()
 
@@ -62,7 +62,7 @@ class Module(LightningModule):
     def training_step(self, batch: list[Tensor], _: int) -> Tensor:
         x, y, index = batch
         logits = self.model(x)["logits"]
-        return self.weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits, y)
+        return self.weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits=logits, labels=y)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return optimizer_of(self)

@@ -61,7 +61,7 @@ def test_it_finds_the_wrong_rows(rule: rk.RRM) -> None:
     precision, recall = precision_and_recall(rows.weights.removed, toy.wrong)
     assert precision >= 0.9
     assert recall >= 0.8
-    assert history["rrm_removed"][-1] == pytest.approx(int(rows.weights.removed.sum()) / 1500)
+    assert history["rrm_removed_fraction"][-1] == pytest.approx(int(rows.weights.removed.sum()) / 1500)
     assert rows.weights.predictions is not None
 
 

@@ -33,7 +33,7 @@ class Classifier(LightningModule):
     def training_step(self, batch: list[Tensor], _: int) -> Tensor:
         x, y, index = batch
         logits = self.model(x)
-        return self.weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits, y)
+        return self.weights.reduce(cross_entropy(logits, y, reduction="none"), index, logits=logits, labels=y)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.1)
@@ -227,7 +227,7 @@ def test_it_logs_what_is_removed_and_the_estimate_once_known() -> None:
     trainer.fit(Classifier(weights), loader_of(toy))
     assert weights.estimate is not None
     assert float(trainer.callback_metrics["rrm_estimate"]) == pytest.approx(weights.estimate.rate)
-    assert float(trainer.callback_metrics["rrm_removed"]) == pytest.approx(int(weights.removed.sum()) / 1500)
+    assert float(trainer.callback_metrics["rrm_removed_fraction"]) == pytest.approx(int(weights.removed.sum()) / 1500)
 
 
 def test_modules_with_weights_are_copied_and_pickled() -> None:

@@ -54,7 +54,7 @@ def loop(model: nn.Module, rule: rk.RRM, ranks: list[int]) -> rk.SampleWeights:
             logits = model(x)
             losses = nn.functional.cross_entropy(logits, y, reduction="none")
             optimizer.zero_grad()
-            weights.reduce(losses, index, logits, y).backward()
+            weights.reduce(losses, index, logits=logits, labels=y).backward()
             optimizer.step()
         weights.step()
     return weights

@@ -65,7 +65,7 @@ def test_one_training_gives_what_the_plain_loop_gives() -> None:
         for index in torch.arange(len(Y)).split(50):
             optimizer.zero_grad()
             logits = model(TOY.x[index])
-            weights.reduce(rk.losses.cce(logits, TOY.y[index]), index, logits, TOY.y[index]).backward()
+            weights.reduce(rk.losses.cce(logits, TOY.y[index]), index, logits=logits, labels=TOY.y[index]).backward()
             optimizer.step()
         weights.step()
     np.testing.assert_array_equal(net.removed_, weights.removed.numpy())

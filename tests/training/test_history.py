@@ -29,9 +29,9 @@ def test_a_frame_has_a_row_per_epoch_and_the_rounds_beside_theirs() -> None:
     frame = full().to_frame()
     assert frame.index.tolist() == [1, 2, 3]
     assert frame.index.name == "epoch"
-    for name in ("loss", "accuracy", "valid_loss", "valid_accuracy", "removed", "learning_rate", "seconds"):
+    for name in ("loss", "accuracy", "valid_loss", "valid_accuracy", "removed_fraction", "learning_rate", "seconds"):
         assert frame[name].tolist() == [getattr(epoch, name) for epoch in EPOCHS]
-    for name in ("removed", "threshold", "gap", "precision", "recall", "seconds", "rule_seconds"):
+    for name in ("removed_fraction", "threshold", "gap", "precision", "recall", "seconds", "rule_seconds"):
         expected = [getattr(made, name) for made in ROUNDS] + [None]
         assert frame.pop(f"round_{name}").tolist() == pytest.approx(
             [math.nan if value is None else value for value in expected], nan_ok=True
@@ -125,7 +125,7 @@ def test_a_change_to_a_state_is_none_to_the_history() -> None:
     [
         ("epochs", 1, {"seconds": 99.0}, True),
         ("epochs", 1, {"loss": 99.0}, False),
-        ("epochs", 1, {"removed": None}, False),
+        ("epochs", 1, {"removed_fraction": None}, False),
         ("rounds", 0, {"seconds": 99.0, "rule_seconds": 99.0}, True),
         ("rounds", 0, {"recall": 0.5}, False),
     ],

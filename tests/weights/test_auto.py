@@ -47,7 +47,7 @@ def tell(weights: rk.SampleWeights, epochs: range, n_batches: int | None = None)
             weights.step()
         losses, logits, labels, batches = told(epoch)
         for rows in batches[: n_batches if epoch == epochs[-1] else None]:
-            weights.reduce(losses[rows], rows, logits[rows], labels[rows])
+            weights.reduce(losses[rows], rows, logits=logits[rows], labels=labels[rows])
     return weights
 
 
@@ -75,7 +75,7 @@ def train_on_toy(toy: Toy, seed: int = 0) -> rk.SampleWeights:
             logits = model(toy.x[index])
             losses = torch.nn.functional.cross_entropy(logits, toy.y[index], reduction="none")
             optimizer.zero_grad()
-            weights.reduce(losses, index, logits, toy.y[index]).backward()
+            weights.reduce(losses, index, logits=logits, labels=toy.y[index]).backward()
             optimizer.step()
         weights.step()
     return weights
@@ -118,7 +118,7 @@ def test_a_share_can_only_be_found_if_the_loop_tells_what_the_network_says() -> 
 def test_logits_and_labels_come_together_or_not_at_all() -> None:
     weights = rk.SampleWeights(10, rk.RRM())
     with pytest.raises(ValueError, match="logits and labels together"):
-        weights.reduce(torch.rand(10), torch.arange(10), torch.rand(10, 3))
+        weights.reduce(torch.rand(10), logits=torch.arange(10), labels=torch.rand(10, 3))
     with pytest.raises(ValueError, match="logits and labels together"):
         weights.remember(torch.rand(10), torch.arange(10), labels=torch.zeros(10).long())
     assert weights.average_losses.isnan().all()
@@ -148,7 +148,7 @@ def test_held_rows_weigh_nothing_until_the_share_is_found(with_prior: bool) -> N
     torch.testing.assert_close(weights.values, kept / kept.mean())  # the held rows among them
     for epoch in range(PROBATION, 8):
         losses, logits, labels, _ = told(epoch)
-        weights.reduce(losses, torch.arange(N_TOLD), logits, labels)
+        weights.reduce(losses, torch.arange(N_TOLD), logits=logits, labels=labels)
         assert weights.step()
         assert weights.values.mean().item() == pytest.approx(1, abs=1e-5)
 
@@ -179,7 +179,7 @@ def test_as_many_rows_go_as_the_network_disagrees_with_within_the_interval() -> 
     every_row = torch.arange(N_TOLD)
     agreeing = torch.nn.functional.one_hot(labels, 3).float()
     for says, share in ((agreeing, weights.estimate.low), (agreeing.roll(1, dims=1), weights.estimate.high)):
-        weights.reduce(losses, every_row, says, labels)
+        weights.reduce(losses, every_row, logits=says, labels=labels)
         weights.step()
         assert weights.history[-1].removed == pytest.approx(share * N_TOLD, abs=1)
 
@@ -234,7 +234,7 @@ def test_to_look_at_what_was_gathered_changes_nothing() -> None:
             curious.step()
         losses, logits, labels, batches = told(epoch)
         for rows in batches:
-            curious.reduce(losses[rows], rows, logits[rows], labels[rows])
+            curious.reduce(losses[rows], rows, logits=logits[rows], labels=labels[rows])
             assert curious.predictions.seen[rows].all()
             assert curious.average_losses[rows].isfinite().all()
             assert curious.due in (True, False)
@@ -256,7 +256,7 @@ def test_what_is_gathered_keeps_no_graph_of_the_network() -> None:
 
     weights = auto()
     logits = Layer.apply(torch.ones(2, 3, requires_grad=True))
-    weights.remember(logits.sum(1), torch.arange(2), logits, torch.tensor([0, 1]))
+    weights.remember(logits.sum(1), torch.arange(2), logits=logits, labels=torch.tensor([0, 1]))
     assert alive[0]() is not None
     del logits
     gc.collect()
@@ -267,7 +267,7 @@ def test_a_bad_label_is_an_error_at_once_or_at_the_step_and_changes_nothing() ->
     weights = rk.SampleWeights(4, rk.RRM(contamination=0.25))
 
     def epoch() -> None:
-        weights.reduce(torch.rand(4), torch.arange(4), torch.rand(4, 3), torch.tensor([0, 1, 2, 3]))
+        weights.reduce(torch.rand(4), torch.arange(4), logits=torch.rand(4, 3), labels=torch.tensor([0, 1, 2, 3]))
         weights.step()
 
     with pytest.raises(ValueError, match="whole numbers from 0 to 2"):

@@ -156,7 +156,7 @@ def test_notes_are_what_sample_weights_have_of_a_loop() -> None:
     weights = rk.SampleWeights(6, rk.RRM(contamination=0.2))
     assert weights.predictions is None
     logits, labels = random_batch(6, 3, seed=0)
-    weights.reduce(torch.rand(6), torch.arange(6), logits, labels)
+    weights.reduce(torch.rand(6), torch.arange(6), logits=logits, labels=labels)
     assert weights.predictions.average_margin.tolist() == pytest.approx(margins(logits, labels), rel=1e-5)
 
 
@@ -173,11 +173,11 @@ def test_a_row_whose_label_changes_is_refused_and_nothing_is_noted() -> None:
 def test_rows_shuffled_without_their_index_are_noticed_in_the_loop() -> None:
     weights = rk.SampleWeights(60, rk.RRM(contamination=0.2))
     logits, labels = random_batch(60, 3, seed=0)
-    weights.reduce(torch.rand(60), torch.arange(60), logits, labels)
+    weights.reduce(torch.rand(60), torch.arange(60), logits=logits, labels=labels)
     weights.step()
     order = torch.randperm(60, generator=torch.Generator().manual_seed(1))
     weights.reduce(
-        torch.rand(60), torch.arange(60), logits[order], labels[order]
+        torch.rand(60), torch.arange(60), logits=logits[order], labels=labels[order]
     )  # the place in the epoch, not the row
     values = weights.values.clone()
     with pytest.raises(ValueError, match="shuffled without it"):

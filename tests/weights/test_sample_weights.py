@@ -309,7 +309,7 @@ def test_an_estimate_made_elsewhere_is_used_and_nothing_is_held_out() -> None:
     assert weights.values.tolist() == [1.0] * 10
     losses, labels = torch.arange(10.0), torch.zeros(10, dtype=torch.int64)
     logits = torch.tensor([[1.0, 0.0]] * 8 + [[0.0, 1.0]] * 2)
-    weights.reduce(losses, torch.arange(10), logits, labels)
+    weights.reduce(losses, torch.arange(10), logits=logits, labels=labels)
     assert weights.step()
     assert weights.removed.nonzero()[:, 0].tolist() == [8, 9]  # as many as the network disagrees with
     again = rk.SampleWeights(10, rk.RRM())

@@ -144,7 +144,7 @@ def test_a_class_whose_rows_all_have_large_losses_does_not_vanish() -> None:
     losses = torch.rand(400, generator=torch.Generator().manual_seed(0)) + 5 * labels
     logits = torch.zeros(400, 2)
     told, deaf = (at_once(rk.RRM(contamination=0.2)) for _ in range(2))
-    told.reduce(losses, logits, labels)
+    told.reduce(losses, logits=logits, labels=labels)
     deaf.reduce(losses)
     assert deaf.removed[labels == 1].all()
     assert torch.equal(told.removed, exact(rk.RRM(contamination=0.2), losses, logits, labels).removed)
@@ -152,7 +152,7 @@ def test_a_class_whose_rows_all_have_large_losses_does_not_vanish() -> None:
     assert told.kept == pytest.approx(float((~told.removed).float().mean()))
     resumed = at_once(rk.RRM(contamination=0.2), every=99)
     resumed.load_state_dict(told.state_dict())
-    resumed.reduce(losses, logits, labels)
+    resumed.reduce(losses, logits=logits, labels=labels)
     assert torch.equal(resumed.removed, told.removed)
 
 
@@ -177,7 +177,7 @@ def train(stream: StreamWeights, *, batches: int = 160, seed: int = 0, clean: bo
         logits = model(x)
         losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
         optimizer.zero_grad()
-        stream.reduce(losses, logits, y).backward()
+        stream.reduce(losses, logits=logits, labels=y).backward()
         optimizer.step()
         removed.append(stream.removed)
         wrong.append(is_wrong)
@@ -208,7 +208,7 @@ def test_nothing_is_removed_while_the_network_says_no_more_than_chance() -> None
     for batch in range(60):
         _, y, _ = fresh(batch)
         logits = torch.randn(len(y), 3, generator=torch.Generator().manual_seed(batch))
-        stream.reduce(torch.nn.functional.cross_entropy(logits, y, reduction="none"), logits, y)
+        stream.reduce(torch.nn.functional.cross_entropy(logits, y, reduction="none"), logits=logits, labels=y)
         assert not stream.removed.any()
     assert stream.estimate is None
 
@@ -221,7 +221,7 @@ def test_nothing_is_removed_while_the_network_gets_better() -> None:
         wrong_share = 0.6 * max(1 - batch / 60, 0)
         says = torch.where(torch.linspace(0, 1, 60) < wrong_share, (y + 1) % 3, y)
         logits = 3 * torch.nn.functional.one_hot(says, 3).float()
-        stream.reduce(torch.nn.functional.cross_entropy(logits, y, reduction="none"), logits, y)
+        stream.reduce(torch.nn.functional.cross_entropy(logits, y, reduction="none"), logits=logits, labels=y)
         started.append(stream.estimate is not None)
     assert 55 < started.index(True) < 80
 
@@ -252,7 +252,7 @@ def test_a_resumed_stream_equals_one_that_was_not_interrupted(rule: rk.RRM, stop
             centres = torch.stack([make_toy().x[torch.arange(1500) % 3 == label].mean(0) for label in range(3)])
             logits = -min(batch / 20, 1.5) * torch.cdist(x, centres)
             losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
-            values.append(float(stream.reduce(losses, logits, y)))
+            values.append(float(stream.reduce(losses, logits=logits, labels=y)))
         return values
 
     whole, first, second = (StreamWeights(rule, window=700, every=3) for _ in range(3))

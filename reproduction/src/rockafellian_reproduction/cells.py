@@ -88,12 +88,16 @@ def train_cell(
         "results": MEASURES[table.measures](model, problem, history, seen),
         **seen.record(),
         "validation": [_rounded(epoch.valid_accuracy) for epoch in history.epochs if epoch.valid_accuracy is not None],
-        "rounds": [{name: _rounded(getattr(made, name)) for name in ROUND_FIELDS} for made in history.rounds],
+        "rounds": [
+            {name: _rounded(getattr(made, field)) for name, field in ROUND_FIELDS.items()} for made in history.rounds
+        ],
         "seconds": round(sum(epoch.seconds for epoch in history.epochs), 1),
     }
 
 
-ROUND_FIELDS = ("epoch", "removed", "threshold", "precision", "recall", "seconds", "rule_seconds")
+#: What a record keeps of a re-weighting, and under which name.
+ROUND_FIELDS = {name: name for name in ("epoch", "threshold", "precision", "recall", "seconds", "rule_seconds")}
+ROUND_FIELDS["removed"] = "removed_fraction"
 
 
 def make_weights(recipe: Recipe, cell: Cell, n: int) -> SampleWeights | None:
@@ -104,11 +108,11 @@ def make_weights(recipe: Recipe, cell: Cell, n: int) -> SampleWeights | None:
     if cell["method"] in ("ERM", "AT"):
         return None
     if recipe.gamma is not None:
-        rule = RRM(gamma=recipe.gamma, mu=recipe.mu, spread=recipe.spread, penalty="l1", class_limit=1)
+        rule = RRM(gamma=recipe.gamma, mu=recipe.mu, spread=recipe.spread, penalty="l1")
     else:
         share = cell["contamination"] + cell.get("excess", 0.0)
-        rule = RRM(contamination=share, spread=recipe.spread, class_limit=1)
-    return SampleWeights(n, rule, every=recipe.every)
+        rule = RRM(contamination=share, spread=recipe.spread)
+    return SampleWeights(n, rule, class_limit=1, every=recipe.every)
 
 
 def make_loss(recipe: Recipe, cell: Cell, problem: Problem) -> Callable[..., Tensor]:

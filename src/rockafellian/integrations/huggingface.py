@@ -114,7 +114,10 @@ class RRMTrainer(Trainer):
         outputs = model(**batch)
         rows = self._rows(outputs, labels, index)
         # A batch without a single target teaches nothing, but its gradient is still asked for.
-        total = self.weights.reduce(*rows) * len(rows.numbers) if len(rows.numbers) else rows.losses.sum()
+        total = rows.losses.sum()
+        if len(rows.numbers):
+            reduced = self.weights.reduce(rows.losses, rows.numbers, logits=rows.logits, labels=rows.labels)
+            total = reduced * len(rows.numbers)
         count = len(index) if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
         return (total / count, outputs) if return_outputs else total / count
 
@@ -139,7 +142,7 @@ class RRMTrainer(Trainer):
             rows = _own_rows(self._network, outputs, labels, index, self.args.label_smoothing_factor)
         else:
             rows = _given_rows(self.row_losses(outputs, labels), outputs, labels, index)
-        asks = self.weights.held is not None or getattr(self.weights.rule, "per_class", False)
+        asks = self.weights.held_out is not None or self.weights.per_class
         if asks and rows.logits is None:
             raise ValueError(
                 "need one class a row to find the share of wrong labels or to weigh each class, got labels "
@@ -175,7 +178,7 @@ class Reweight(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The weights into the checkpoint that Trainer has just written."""
-        self.weights.bring_together()  # Trainer tells every process
+        self.weights.synchronize()  # Trainer tells every process
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if args.should_save and folder.is_dir():  # a search over settings keeps its checkpoints elsewhere
             checkpoints.save(folder / FILE, self.weights.state_dict())

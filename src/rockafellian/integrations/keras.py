@@ -102,7 +102,7 @@ class WeightedRows(keras.utils.PyDataset):
 
 
 class Reweight(keras.callbacks.Callback):
-    """After each epoch: one more look at every row, then a re-weighting; `rrm_removed` goes to the logs.
+    """After each epoch: one more look at every row, then a re-weighting; `rrm_removed_fraction` goes to the logs.
 
     The loss of a row is that of `compile`, in evaluation mode.
     """
@@ -130,10 +130,11 @@ class Reweight(keras.callbacks.Callback):
         weights, loss = self.rows.weights, _loss_of(self.model)
         for index, x, y in self.rows.in_order():
             said, given = _as_array(self.model.predict_on_batch(x)), _as_array(y)
-            weights.remember(_losses(loss, given, said), index, *_words(loss, given, said))
+            logits, labels = _words(loss, given, said)
+            weights.remember(_losses(loss, given, said), index, logits=logits, labels=labels)
         weights.step()
         if logs is not None:
-            logs["rrm_removed"] = float(weights.removed.float().mean())
+            logs["rrm_removed_fraction"] = weights.removed_fraction
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Rows of the training are not for evaluation: their labels are in doubt and their weights differ."""

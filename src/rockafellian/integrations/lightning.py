@@ -19,7 +19,7 @@ except ImportError as error:
 
 
 class Reweight(Callback):
-    """Re-weights after each training epoch, keeps the weights in checkpoints, logs `rrm_removed` and `rrm_estimate`.
+    """Re-weights after each epoch, saves the weights in checkpoints, logs `rrm_removed_fraction` and `rrm_estimate`.
 
     `weights` are the object whose `reduce` the module calls in `training_step`.
     """
@@ -51,7 +51,7 @@ class Reweight(Callback):
         if self._first and self.weights.reports == self._reports:
             raise ValueError(
                 "need training_step to call reduce of the weights that Reweight was given, got a batch without a call; "
-                "end it with: return self.weights.reduce(losses, index, logits, y)"
+                "end it with: return self.weights.reduce(losses, index, logits=logits, labels=y)"
             )
         self._first, self._in_epoch = False, True
         if trainer.is_last_batch:
@@ -61,7 +61,7 @@ class Reweight(Callback):
         """Re-weight if the epoch was cut short, and log."""
         self._close_epoch()
         removed = self.weights.removed.float().mean()
-        pl_module.log("rrm_removed", removed.to(pl_module.device), sync_dist=True)
+        pl_module.log("rrm_removed_fraction", removed.to(pl_module.device), sync_dist=True)
         if self.weights.estimate is not None:
             pl_module.log("rrm_estimate", self.weights.estimate.rate, sync_dist=True)
 
@@ -83,7 +83,7 @@ class Reweight(Callback):
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state of the weights, as tensors only: a checkpoint can be loaded with weights_only=True."""
-        self.weights.bring_together()  # Lightning asks every process
+        self.weights.synchronize()  # Lightning asks every process
         return self.weights.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:

@@ -66,7 +66,12 @@ class _Alternating(MetaEstimatorMixin, BaseEstimator):
         mass = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = mass > 0
         task = self._task(X, y, kept)
-        weights = SampleWeights(len(task.y), rule.with_contamination(0.0) if rule.auto else rule, prior=mass[kept])
+        weights = SampleWeights(
+            len(task.y),
+            rule.with_contamination(0.0) if rule.auto else rule,
+            per_class=self.per_class,
+            prior=mass[kept],
+        )
         final = self._alternate(task, rule, weights, mass[kept])
         self.sample_weights_ = weights
         self._rows = np.flatnonzero(kept)
@@ -100,7 +105,7 @@ class _Alternating(MetaEstimatorMixin, BaseEstimator):
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int | np.integer) or self.rounds < 1:
             raise ValueError(f"need rounds to be a whole number >= 1, got {self.rounds!r}")
         share = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-        return RRM(self.gamma, share, self.mu, self.spread, per_class=self.per_class)
+        return RRM(self.gamma, share, self.mu, self.spread)
 
     def _task(self, x: Any, y: NDArray[Any], kept: NDArray[np.bool_]) -> Task:
         if not kept.all():
@@ -222,7 +227,7 @@ class RRMClassifier(ClassifierMixin, _Alternating):
         logits = torch.from_numpy(np.log(np.maximum(said, LEAST)).astype(np.float32))
         labels = torch.from_numpy(np.searchsorted(self.classes_, y))
         losses = -logits.gather(1, labels[:, None])[:, 0]
-        weights.remember(losses, rows, logits, labels)
+        weights.remember(losses, rows, logits=logits, labels=labels)
         return losses
 
     def _share(self, weights: SampleWeights, y: NDArray[Any], said: Floats, mass: Floats) -> float:

@@ -111,7 +111,7 @@ class RRMNetClassifier(NeuralNetClassifier):
         said = y_pred[0] if isinstance(y_pred, tuple) else y_pred
         if isinstance(self.criterion_, torch.nn.NLLLoss):  # for which skorch takes the logarithm, just so
             said = torch.log(said + torch.finfo(said.dtype).eps)
-        return self._told.reduce(losses, self.index_, said, y_true)
+        return self._told.reduce(losses, self.index_, logits=said, labels=y_true)
 
     def on_epoch_end(self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any) -> None:
         """Re-weight."""
@@ -129,8 +129,8 @@ class RRMNetClassifier(NeuralNetClassifier):
         """Make the weights for so many rows, or see that these are for as many."""
         if self.sample_weights_ is None:
             share = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-            rule = RRM(self.gamma, share, self.mu, self.spread, per_class=self.per_class)
-            self.sample_weights_ = SampleWeights(n, rule)
+            rule = RRM(self.gamma, share, self.mu, self.spread)
+            self.sample_weights_ = SampleWeights(n, rule, per_class=self.per_class)
         elif len(self.sample_weights_) != n:
             raise ValueError(
                 f"need the {len(self.sample_weights_)} rows that were trained on before, got {n}; "

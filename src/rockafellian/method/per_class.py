@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -13,22 +12,30 @@ from torch import Tensor
 
 from rockafellian._internal.kth_largest import LOCAL, max_count, min_count
 from rockafellian._internal.validation import UNKNOWN, Comm, mean_of, read_losses
-from rockafellian.method.reweight import RRM, optimality_gap
+from rockafellian.method.reweight import RRM, RuleResult, optimality_gap
 
-Rule: TypeAlias = Callable[..., Tensor]
+
+class Rule(Protocol):
+    """Maps losses and weights to the next weights and the threshold; pure, so that it can be applied class by class.
+
+    `prior` is passed only where there is one, `comm` only where rows are sharded over processes.
+    """
+
+    def __call__(self, losses: Tensor, weights: Tensor, prior: Tensor | None = None, comm: Comm = LOCAL) -> RuleResult:
+        """Return the next weights, with the mean of the old, and the threshold."""
 
 
 class Reweighted(NamedTuple):
-    """New weights with the mean of the old, the rows above the threshold, the largest threshold, and the gap."""
+    """New weights with the mean of the old, the removed rows, the largest threshold, and the optimality gap."""
 
     weights: Tensor
     removed: Tensor
-    threshold: float
-    gap: float
+    threshold: float | None
+    gap: float | None
 
 
-class Said(NamedTuple):
-    """What is known of rows beside their losses: their labels, and whether the network says something else."""
+class LabelEvidence(NamedTuple):
+    """What is known of rows beside their losses: their labels, and whether the predicted label is another."""
 
     labels: Tensor
     disagrees: Tensor
@@ -39,25 +46,41 @@ def apply_rule(
     losses: Tensor,
     before: Tensor,
     prior: Tensor | None = None,
-    said: Said | None = None,
+    evidence: LabelEvidence | None = None,
     comm: Comm = LOCAL,
+    *,
+    per_class: bool = False,
+    class_limit: float = 0.9,
 ) -> Reweighted:
-    """The rule's weights for rows whose weights `before` have mean 1, class by class where the rule asks for it."""
+    """The rule's weights for rows whose weights `before` have mean 1.
+
+    Args:
+        rule: the rule; only an `RRM` can be applied by class.
+        losses: one per row.
+        before: the weights until now, with mean 1.
+        prior: unequal nominal weights.
+        evidence: labels and predictions of the rows; without it, all rows are one class.
+        comm: where the rows lie.
+        per_class: apply the rule to each class, so that each keeps its nominal mass.
+        class_limit: the largest fraction of a class that may be removed.
+    """
     split = [(rule, torch.arange(len(losses), device=losses.device))]
-    if isinstance(rule, RRM) and said is not None:
-        split = _split(rule, losses, said, comm)
+    if isinstance(rule, RRM) and evidence is not None:
+        split = _split(rule, losses, evidence, comm, per_class, class_limit)
     if len(split) == 1:
         return _apply_to_part(split[0][0], losses, before, prior, comm)
     nominal = torch.ones_like(losses) if prior is None else prior
     everywhere, n = _mean(nominal, comm), comm.total(len(losses))
     weights, removed = torch.empty_like(losses), torch.empty_like(losses, dtype=torch.bool)
-    thresholds, gap = [], 0.0
+    thresholds, gap = [-math.inf], 0.0
     for own, rows in split:  # each part keeps its nominal mass
         mass = _mean(nominal[rows], comm) / everywhere
         mean = _mean(before[rows], comm)
         old = before[rows] / mean if mean > 0 else torch.ones_like(losses[rows])
         part = _apply_to_part(own, losses[rows], old, None if prior is None else prior[rows], comm)
         weights[rows], removed[rows] = mass * part.weights, part.removed
+        assert part.threshold is not None  # an RRM has both
+        assert part.gap is not None
         thresholds.append(part.threshold)
         gap += mass * part.gap * comm.total(len(rows)) / n
     return Reweighted(weights, removed, max(thresholds), gap)
@@ -67,45 +90,54 @@ def _apply_to_part(rule: Rule, losses: Tensor, before: Tensor, prior: Tensor | N
     more: dict[str, Any] = {} if prior is None else {"prior": prior}
     if comm is not LOCAL:
         more["comm"] = comm
-    weights = torch.as_tensor(rule(losses, before, **more)).to(losses)
+    made = rule(losses, before, **more)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise ValueError(
+            f"need the rule to return (weights, threshold), got {type(made).__name__}; threshold may be None"
+        )
+    weights, threshold = torch.as_tensor(made[0]).to(losses), made[1]
     low, high = weights.aminmax() if len(weights) else (losses.new_zeros(()),) * 2  # NaN wins both
     if weights.shape != losses.shape or not (low >= 0 and high < math.inf):
         raise ValueError(
             f"need the rule to return {len(losses)} finite weights >= 0, got shape {tuple(weights.shape)} "
             f"from {low} to {high}"
         )
-    if not hasattr(rule, "threshold"):
-        return Reweighted(weights, weights == 0, math.nan, math.nan)
-    more.pop("prior", None)
-    threshold = float(rule.threshold(losses, **more))
+    if threshold is None:
+        return Reweighted(weights, weights == 0, None, None)
     gap = float(optimality_gap(losses, weights, threshold=threshold, prior=prior, comm=comm))
-    return Reweighted(weights, losses > threshold, threshold, gap)
+    return Reweighted(weights, losses > threshold, float(threshold), gap)
 
 
-def _split(rule: RRM, losses: Tensor, said: Said, comm: Comm) -> list[tuple[Rule, Tensor]]:
+def _split(
+    rule: RRM, losses: Tensor, evidence: LabelEvidence, comm: Comm, per_class: bool, limit: float
+) -> list[tuple[Rule, Tensor]]:
     """The rows in one part or several, each with the rule that holds for it.
 
     With `per_class` each class is a part. Its share of wrong labels is larger where the network disagrees with more of
     its labels; over all classes it is the rule's. Otherwise a class is split off only if the rule would remove more
     than `class_limit` of it.
     """
-    n_labels = int(comm.greatest(float(said.labels.max()) if len(said.labels) else UNKNOWN)) + 2  # UNKNOWN is -1
-    rows_of = _count(said.labels, n_labels, comm)
-    if rule.per_class:
-        classes = [(said.labels == int(label) - 1).nonzero()[:, 0] for label in np.flatnonzero(rows_of)]
-        overall = _share(said.disagrees, comm)
+    n_labels = (
+        int(comm.greatest(float(evidence.labels.max()) if len(evidence.labels) else UNKNOWN)) + 2
+    )  # UNKNOWN is -1
+    rows_of = _count(evidence.labels, n_labels, comm)
+    if per_class:
+        classes = [(evidence.labels == int(label) - 1).nonzero()[:, 0] for label in np.flatnonzero(rows_of)]
+        overall = _share(evidence.disagrees, comm)
         return [
-            (_limited(_for_class(rule, said.disagrees[rows], overall, comm), losses[rows], comm), rows)
+            (_limited(_for_class(rule, evidence.disagrees[rows], overall, comm), losses[rows], comm, limit), rows)
             for rows in classes
         ]
     removed = losses > rule.threshold(losses, comm)
-    removed_of = _count(said.labels[removed], n_labels, comm)
-    crowded = np.flatnonzero(removed_of > rule.class_limit * rows_of) - 1
+    removed_of = _count(evidence.labels[removed], n_labels, comm)
+    crowded = np.flatnonzero(removed_of > limit * rows_of) - 1
     if len(crowded) == 0:
         return [(rule, torch.arange(len(losses), device=losses.device))]
-    groups = [(said.labels == int(label)).nonzero()[:, 0] for label in crowded]
-    split: list[tuple[Rule, Tensor]] = [(_at_limit(rule, losses[rows], comm), rows) for rows in groups]
-    rest = ~torch.isin(said.labels, torch.tensor(crowded, dtype=said.labels.dtype, device=said.labels.device))
+    groups = [(evidence.labels == int(label)).nonzero()[:, 0] for label in crowded]
+    split: list[tuple[Rule, Tensor]] = [(_at_limit(rule, losses[rows], comm, limit), rows) for rows in groups]
+    rest = ~torch.isin(
+        evidence.labels, torch.tensor(crowded, dtype=evidence.labels.dtype, device=evidence.labels.device)
+    )
     if comm.total(int(rest.count_nonzero())):  # where it goes on to remove the rows that it would have removed
         split.append((rule.with_contamination(_share(removed[rest], comm)), rest.nonzero()[:, 0]))
     return split
@@ -121,17 +153,17 @@ def _for_class(rule: RRM, disagrees: Tensor, overall: float, comm: Comm) -> RRM:
     return rule.with_contamination(min(min_count(share, n), n - 1) / n)
 
 
-def _limited(rule: RRM, losses: Tensor, comm: Comm) -> RRM:
+def _limited(rule: RRM, losses: Tensor, comm: Comm, limit: float) -> RRM:
     """The rule, or one that removes no more than `class_limit` of these rows."""
     removed = losses > rule.threshold(losses, comm)
-    return _at_limit(rule, losses, comm) if _share(removed, comm) > rule.class_limit else rule
+    return _at_limit(rule, losses, comm, limit) if _share(removed, comm) > limit else rule
 
 
-def _at_limit(rule: RRM, losses: Tensor, comm: Comm) -> RRM:
+def _at_limit(rule: RRM, losses: Tensor, comm: Comm, limit: float) -> RRM:
     """A rule that removes as many of these rows as `class_limit` allows; rows that tie there all stay."""
     values, _ = read_losses(losses, comm=comm)
     n = int(comm.total(len(values)))
-    edge, _ = comm.kth_largest(values, max_count(rule.class_limit, n) + 1)
+    edge, _ = comm.kth_largest(values, max_count(limit, n) + 1)
     return rule.with_contamination(_share(torch.from_numpy(values > edge), comm))
 
 

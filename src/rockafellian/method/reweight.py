@@ -45,6 +45,13 @@ class Partition(NamedTuple):
     above: Tensor
 
 
+class RuleResult(NamedTuple):
+    """What a rule returns: the next weights, and the loss above which it removed rows (None if it has none)."""
+
+    weights: Tensor
+    threshold: float | None
+
+
 class WassersteinValue(NamedTuple):
     """v_MIX of section 3.4 and the multiplier gamma_theta that goes with it."""
 
@@ -206,9 +213,6 @@ class RRM:
     SampleWeights finds from what the network says. `mu` is 0.5 with gamma and 1 with a contamination unless given.
     `penalty="tv"` is eq. (3), which removes above c_min + gamma. `penalty="l1"` is the form printed in Algorithm 3,
     which removes above c_min + 2 * gamma; the paper's tables were run with it.
-
-    With `per_class` SampleWeights weighs the rows of each label on their own, so that each class keeps its mass. No
-    class whose labels are known loses more than the share `class_limit` of its rows, `per_class` or not.
     """
 
     gamma: float | None = None
@@ -216,8 +220,6 @@ class RRM:
     mu: float | None = None
     spread: Spread = "kept"
     penalty: Penalty = "tv"
-    per_class: bool = False
-    class_limit: float = 0.9
 
     def __post_init__(self) -> None:
         if self.gamma is None and self.contamination is None:
@@ -225,8 +227,6 @@ class RRM:
         _check_one_of(self.gamma, 0.0 if self.contamination == "auto" else self.contamination)
         _check_choice("spread", self.spread, Spread)
         _check_choice("penalty", self.penalty, Penalty)
-        if not 0 <= self.class_limit <= 1:
-            raise ValueError(f"need a class_limit in [0, 1], a share of a class; got {self.class_limit}")
         if self.mu is None:
             object.__setattr__(self, "mu", 0.5 if self.contamination is None else 1.0)
         elif not 0 < self.mu <= 1:
@@ -246,14 +246,15 @@ class RRM:
         values, c_min = read_losses(losses, comm=comm)
         return to_scalar(_threshold(values, c_min, self._eq3_gamma, self._share, comm), losses)
 
-    def __call__(self, losses: Array, weights: Array, prior: Array | None = None, comm: Comm = LOCAL) -> Tensor:
-        """The next weights, mu of the way from these to the optimum."""
+    def __call__(self, losses: Array, weights: Array, prior: Array | None = None, comm: Comm = LOCAL) -> RuleResult:
+        """The next weights, mu of the way from these to the optimum, and the threshold."""
         gamma, share = self._eq3_gamma, self._share
         optimum = optimal_weights(losses, gamma=gamma, contamination=share, spread=self.spread, prior=prior, comm=comm)
         target = optimum.cpu().numpy()
         assert self.mu is not None
         # Paper: Algorithm 3 prints mu * u* + (1 - mu); Table 5 shows that the old u belongs behind the (1 - mu).
-        return to_tensor((1 - self.mu) * read_weights(weights, target) + self.mu * target, losses)
+        mixed = (1 - self.mu) * read_weights(weights, target) + self.mu * target
+        return RuleResult(to_tensor(mixed, losses), float(self.threshold(losses, comm)))
 
     @property
     def _share(self) -> float | None:

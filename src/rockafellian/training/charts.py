@@ -30,7 +30,7 @@ def plot_history(history: Any) -> Figure:
     if removing:
         rounds = [made.epoch for made in history.rounds]
         for name, label in (
-            ("removed", "rows removed"),
+            ("removed_fraction", "rows removed"),
             ("precision", "of these, wrong"),
             ("recall", "of the wrong, removed"),
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 import torch
@@ -19,7 +19,7 @@ from rockafellian.attacks import Attack
 from rockafellian.losses import for_rows
 from rockafellian.training.batches import Rows
 from rockafellian.training.evaluation import Loss, Task, eval_pass, evaluate_rows, read_task
-from rockafellian.training.history import Best, Epoch, History, Round
+from rockafellian.training.history import Best, Epoch, History
 from rockafellian.training.progress import Display
 from rockafellian.training.rng import seeded
 from rockafellian.weights.sample_weights import SampleWeights
@@ -104,7 +104,7 @@ class Run:
             accuracy=accuracy,
             valid_loss=valid_loss,
             valid_accuracy=valid_accuracy,
-            removed=None if self.weights is None else self._total(self.weights.removed) / len(self.rows),
+            removed_fraction=None if self.weights is None else self._total(self.weights.removed) / len(self.rows),
             learning_rate=learning_rate,
             seconds=time.perf_counter() - start,
         )
@@ -156,7 +156,7 @@ class Run:
             elif self.weights is None:
                 mean = losses.mean()
             else:
-                mean = self.weights.reduce(losses, index, *((outputs, y) if self.task.one_label else ()))
+                mean = self.weights.reduce(losses, index, **self._evidence(outputs, y))
             if share < 1:
                 mean = share * mean
             self.optimizer.zero_grad()
@@ -178,9 +178,9 @@ class Run:
     def _reweight(self, weights: SampleWeights) -> None:
         start = time.perf_counter()
         left_out = self._left_out()
-        if len(left_out) and (weights.held is not None or weights.due):
+        if len(left_out) and (weights.held_out is not None or weights.due):
             self._look_at(left_out, weights)
-        weights.bring_together()
+        weights.synchronize()
         losses = self._fresh_losses() if weights.due and self.losses_from != "training" else None
         ready = time.perf_counter()
         if not weights.step(losses):
@@ -189,31 +189,33 @@ class Run:
         made = weights.history[-1]
         found = None if self.wrong is None else self._total(weights.removed.cpu() & self.wrong[weights.rows])
         self.history.rounds.append(
-            Round(
+            replace(
+                made,
                 epoch=len(self.history.epochs),
-                removed=made.removed / len(self.rows),
-                threshold=_known(made.threshold),
-                gap=_known(made.gap),
-                precision=_ratio(found, made.removed),
+                precision=_ratio(found, made.n_removed),
                 recall=None if self.wrong is None else _ratio(found, int(self.wrong.sum())),
                 seconds=done - start,
                 rule_seconds=done - ready,
             )
         )
 
+    def _evidence(self, outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """What `reduce` takes beside losses and index."""
+        return {"logits": outputs, "labels": y} if self.task.one_label else {}
+
     def _left_out(self) -> Tensor:
         """The numbers of the rows that are not drawn: those held out and, with skip_removed, those of weight 0."""
         if self.weights is not None and self.skip_removed:
             return (self.weights.values == 0).nonzero()[:, 0].cpu()
-        if self.weights is not None and self.weights.held is not None:
-            held = self.weights.held
+        if self.weights is not None and self.weights.held_out is not None:
+            held = self.weights.held_out
             return gathered(held[:, None])[:, 0] if self.weights.sharded else held
         return torch.empty(0, dtype=torch.int64)
 
     def _look_at(self, rows: Tensor, weights: SampleWeights) -> None:
         """Tell the weights about rows that were not drawn: their losses and what the network says."""
         for index, losses, outputs, y in eval_pass(self.model, self.rows, rows, self.loss, self.attack, self._own):
-            weights.remember(losses, index, *((outputs, y) if self.task.one_label else ()))
+            weights.remember(losses, index, **self._evidence(outputs, y))
 
     def _fresh_losses(self) -> Tensor:
         attack = self.attack if self.losses_from == "attacked" else None
@@ -251,10 +253,6 @@ class Run:
             f"need finite losses and parameters, but in epoch {epoch} the mean loss became {loss:g}: "
             f"training has diverged; {cause}. A checkpoint, if there is one, is of epoch {epoch - 1}"
         )
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _ratio(part: int | None, whole: int) -> float | None:

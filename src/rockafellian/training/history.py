@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from rockafellian._internal.extras import missing
+from rockafellian.weights.sample_weights import Reweighting
 
 if TYPE_CHECKING:
     import pandas
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class Epoch:
     """One epoch. Loss and accuracy are those seen while training, on the labels as given; None means there was none.
 
-    `removed` is the share of rows that stood removed during the epoch. Seconds do not count when records are compared.
+    `removed_fraction` is that of the rows removed during the epoch. Seconds do not count when records are compared.
     """
 
     epoch: int
@@ -29,26 +30,9 @@ class Epoch:
     accuracy: float | None
     valid_loss: float | None
     valid_accuracy: float | None
-    removed: float | None
+    removed_fraction: float | None
     learning_rate: float
     seconds: float = field(compare=False)
-
-
-@dataclass(frozen=True)
-class Round:
-    """One re-weighting, made after `epoch`; precision and recall of the removed rows where the wrong ones are known.
-
-    `seconds` counts all of it, with a pass for fresh losses if there was one; `rule_seconds` the rule alone.
-    """
-
-    epoch: int
-    removed: float
-    threshold: float | None
-    gap: float | None
-    precision: float | None
-    recall: float | None
-    seconds: float = field(compare=False)
-    rule_seconds: float = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,7 @@ class History:
     """The epochs and the re-weightings of a run, and its best network if there was a validation set."""
 
     epochs: list[Epoch] = field(default_factory=list)
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[Reweighting] = field(default_factory=list)
     best: Best | None = None
 
     def to_frame(self) -> pandas.DataFrame:
@@ -83,7 +67,9 @@ class History:
         except ImportError as error:
             raise missing("pandas for to_frame", "frames") from error
         frame = pandas.DataFrame([asdict(epoch) for epoch in self.epochs], columns=list(Epoch.__dataclass_fields__))
-        rounds = pandas.DataFrame([asdict(made) for made in self.rounds], columns=list(Round.__dataclass_fields__))
+        rounds = pandas.DataFrame(
+            [asdict(made) for made in self.rounds], columns=list(Reweighting.__dataclass_fields__)
+        )
         return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_")).astype(float)
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -106,5 +92,5 @@ class History:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state_dict`."""
         self.epochs = [Epoch(**values) for values in state["epochs"]]
-        self.rounds = [Round(**values) for values in state["rounds"]]
+        self.rounds = [Reweighting(**values) for values in state["rounds"]]
         self.best = None if state["best"] is None else Best(**state["best"])

@@ -58,7 +58,7 @@ def counting(kind: Progress, what: str) -> Iterator[Callable[[int, int], None]]:
 
 def describe(record: Epoch) -> str:
     """Loss, accuracy and removed share in a few words."""
-    shares = {"accuracy": record.accuracy, "validation": record.valid_accuracy, "removed": record.removed}
+    shares = {"accuracy": record.accuracy, "validation": record.valid_accuracy, "removed": record.removed_fraction}
     known = [f"{name} {share:.1%}" for name, share in shares.items() if share is not None]
     return "  ".join([f"loss {record.loss:.4f}", *known])
 

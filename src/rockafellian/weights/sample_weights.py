@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field, fields
 from numbers import Integral
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,21 +15,32 @@ from rockafellian._internal import comm as distributed
 from rockafellian._internal.kth_largest import LOCAL
 from rockafellian._internal.validation import Array, Comm, mean_of, read_losses, read_prior, to_tensor
 from rockafellian.method.noise_rate import Estimate
-from rockafellian.method.per_class import Rule, Said, apply_rule
+from rockafellian.method.per_class import LabelEvidence, Rule, apply_rule
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.holdout import HoldOut
 from rockafellian.weights.pending import Pending, Report, joined
 from rockafellian.weights.predictions import Predictions
 
 
-class Reweighting(NamedTuple):
-    """The record of one re-weighting. A rule without a `threshold` method leaves threshold and gap NaN."""
+@dataclass(frozen=True)
+class Reweighting:
+    """The record of one re-weighting, made after `epoch`.
+
+    `threshold` and `gap` are None for a rule without a threshold. `precision` and `recall` of the removed rows are
+    known to `fit` where it was told which rows are mislabeled. Seconds do not count when records are compared:
+    `seconds` is all of it, with a pass for fresh losses if there was one, `rule_seconds` the step alone.
+    """
 
     epoch: int
-    threshold: float
+    threshold: float | None
     c_min: float
-    removed: int
-    gap: float
+    n_removed: int
+    removed_fraction: float
+    gap: float | None
+    precision: float | None = None
+    recall: float | None = None
+    seconds: float = field(default=0.0, compare=False)
+    rule_seconds: float = field(default=0.0, compare=False)
 
 
 class SampleWeights:
@@ -55,8 +68,10 @@ class SampleWeights:
     def __init__(
         self,
         n_samples: int,
-        rule: Rule,
+        rule: Rule | None = None,
         *,
+        per_class: bool = False,
+        class_limit: float = 0.9,
         every: int = 1,
         warmup: int = 0,
         prior: Array | None = None,
@@ -68,8 +83,13 @@ class SampleWeights:
         for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"need {name} to be a whole number >= {least}, got {value!r}")
+        if not 0 <= class_limit <= 1:
+            raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
+        rule = RRM() if rule is None else rule
         if not callable(rule):
-            raise ValueError(f"need a rule (losses, weights) -> weights, such as RRM(contamination=0.2); got {rule!r}")
+            raise ValueError(
+                f"need a rule (losses, weights) -> (weights, threshold), such as RRM(contamination=0.2); got {rule!r}"
+            )
         auto = isinstance(rule, RRM) and rule.auto
         if estimate is not None and not auto:
             raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
@@ -80,11 +100,13 @@ class SampleWeights:
         self.rows = range(n_samples) if rows is None else rows
         #: Whether each process holds rows of its own.
         self.sharded = rows is not None
-        if (held := self._across.total(len(self.rows))) != n_samples:
+        if (held := self._comm.total(len(self.rows))) != n_samples:
             raise ValueError(
                 f"need all processes to hold {n_samples} rows together, got {held}; use shard({n_samples})"
             )
         self.rule = rule
+        self.per_class = per_class
+        self.class_limit = class_limit
         self.every = every
         self.warmup = warmup
         self.device = torch.device(device)
@@ -96,7 +118,7 @@ class SampleWeights:
         self.values = torch.ones(len(self.rows), device=self.device)
         self._prior = None
         if prior is not None:
-            self._prior = to_tensor(read_prior(prior, self.values.cpu().numpy(), self._across), self.values)
+            self._prior = to_tensor(read_prior(prior, self.values.cpu().numpy(), self._comm), self.values)
             self.values = self._prior.clone()
         #: For each row the re-weighting, counted from 1, in which it last stood removed; 0 if never.
         self.last_removed = torch.zeros(len(self.rows), dtype=torch.int32, device=self.device)
@@ -111,14 +133,13 @@ class SampleWeights:
         self._start = warmup
         if self._holdout is not None:
             self.values[self._holdout.rows] = 0
-            self.values /= mean_of(self.values.cpu().numpy(), self._across)
+            self.values /= mean_of(self.values.cpu().numpy(), self._comm)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __repr__(self) -> str:
-        removed = int(self.removed.count_nonzero())
-        return f"SampleWeights({len(self)} rows, {removed} removed, epoch {self.epoch}, {self.rule})"
+        return f"SampleWeights({len(self)} rows, {self.n_removed} removed, epoch {self.epoch}, {self.rule})"
 
     @property
     def removed(self) -> Tensor:
@@ -126,7 +147,17 @@ class SampleWeights:
         return (self.last_removed == len(self.history)) & (self.last_removed > 0)
 
     @property
-    def held(self) -> Tensor | None:
+    def n_removed(self) -> int:
+        """How many rows are removed."""
+        return int(self.removed.count_nonzero())
+
+    @property
+    def removed_fraction(self) -> float:
+        """The fraction of the rows that are removed."""
+        return self.n_removed / max(len(self), 1)
+
+    @property
+    def held_out(self) -> Tensor | None:
         """The numbers of the rows that are held out while `RRM()` looks for the share of wrong labels; None after."""
         return None if self._holdout is None else self._holdout.rows + self.rows.start
 
@@ -143,18 +174,18 @@ class SampleWeights:
         return (self._run_sum + self._round_sum) / (self._run_count + self._round_count)
 
     def reduce(
-        self, losses: Tensor, index: Array, logits: Tensor | None = None, labels: Tensor | None = None
+        self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
     ) -> Tensor:
         """The scalar to call `backward` on, mean(weights[index] * losses); remembers the losses for `step`.
 
         The mean is over the batch size and not over its weights, or a batch of removed rows would count like any other.
         `logits` (batch, classes) and `labels`, if given, go into `notes`; `RRM()` and `per_class` need them.
         """
-        rows = self.remember(losses, index, logits, labels)
+        rows = self.remember(losses, index, logits=logits, labels=labels)
         return _weighted_mean(losses, self.values.index_select(0, rows).to(losses.device))
 
     def remember(
-        self, losses: Tensor, index: Array, logits: Tensor | None = None, labels: Tensor | None = None
+        self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
     ) -> Tensor:
         """Only take note of these losses, for rows that the loop leaves out; returns their places among `rows`."""
         rows = self._checked_rows(losses, torch.as_tensor(index))
@@ -164,17 +195,17 @@ class SampleWeights:
             self._take_down()
         return rows
 
-    def bring_together(self) -> None:
+    def synchronize(self) -> None:
         """What all processes saw, known to each; all must call this. `step` does; `due` is the same for all then."""
         self._take_down()
-        if self.sharded and self._across.greatest(self._predictions is not None):
+        if self.sharded and self._comm.greatest(self._predictions is not None):
             self._predictions = self._predictions or Predictions(len(self))  # also where nothing was shown
         elif distributed.is_distributed() and not self.sharded:
             self._add(Report(*(distributed.gathered(part) for part in joined(self._reports))))
             self._reports = []
 
     @property
-    def _across(self) -> Comm:
+    def _comm(self) -> Comm:
         return distributed.PROCESSES if self.sharded else LOCAL
 
     @property
@@ -183,7 +214,7 @@ class SampleWeights:
         counted = self.epoch + 1 - self._start
         if self._holdout is None:
             return counted > 0 and counted % self.every == 0
-        return counted > 0 and self._holdout.is_over(self._known_predictions(), self._across)
+        return counted > 0 and self._holdout.is_over(self._known_predictions(), self._comm)
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
         """Call once an epoch; re-weights when it is time to, and says whether it did.
@@ -192,12 +223,12 @@ class SampleWeights:
         function that returns one and is called only when needed. Rows that were not seen keep their weight, and those
         that were share the mass they had. An error leaves everything as it was.
         """
-        self.bring_together()
+        self.synchronize()
         epoch, due = self.epoch + 1, self.due
         if due:
             self._reweight(epoch, losses() if callable(losses) else losses)
         elif self._holdout is not None:
-            self._holdout.go_on(self._known_predictions(), self._across)
+            self._holdout.go_on(self._known_predictions(), self._comm)
         if due or self._holdout is not None or epoch <= self.warmup:
             self._forget_round()
         self.epoch = epoch
@@ -209,7 +240,8 @@ class SampleWeights:
         state = {name.removeprefix("_"): getattr(self, name).clone() for name in self.PER_ROW}
         state["epoch"] = torch.tensor(self.epoch)
         state["start"] = torch.tensor(self._start)
-        state["history"] = torch.tensor(self.history, dtype=torch.float64).reshape(-1, len(Reweighting._fields))
+        rows = [[math.nan if value is None else value for value in astuple(made)] for made in self.history]
+        state["history"] = torch.tensor(rows, dtype=torch.float64).reshape(-1, len(fields(Reweighting)))
         for name, part in (("predictions", self._predictions), ("holdout", self._holdout)):
             if part is not None:
                 state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
@@ -233,10 +265,7 @@ class SampleWeights:
         for name, tensor in own.items():
             tensor.copy_(state[name])
         self.epoch = int(state["epoch"])
-        self.history = [
-            Reweighting(int(epoch), threshold, c_min, int(removed), gap)
-            for epoch, threshold, c_min, removed, gap in state["history"].tolist()
-        ]
+        self.history = [_reweighting(values) for values in state["history"].tolist()]
         self._start = int(state["start"])
         self._pending, self._reports = Pending(), []
         self._predictions = _loaded(state, "predictions.", lambda: Predictions(len(self)))
@@ -271,7 +300,7 @@ class SampleWeights:
         if predictions is None:
             raise ValueError(
                 "need to be told what the network says, to find the share of wrong labels or to weigh each class; "
-                "call reduce(losses, index, logits, labels), or use RRM(contamination=0.2) without per_class"
+                "call reduce(losses, index, logits=logits, labels=labels), or RRM(contamination=0.2) without per_class"
             )
         return predictions
 
@@ -294,7 +323,7 @@ class SampleWeights:
         return index.to(self.device) - first
 
     def _reweight(self, epoch: int, given: Array | None) -> None:
-        comm = self._across
+        comm = self._comm
         losses, seen = self._losses_by_row(given)
         rows = slice(None) if seen.all() else seen.nonzero()[:, 0]
         losses = losses[rows]
@@ -308,16 +337,25 @@ class SampleWeights:
         all_seen = comm.total(int(seen.count_nonzero())) == comm.total(len(self))
         share = 1.0 if all_seen else mean_of(current[rows].cpu().numpy(), comm)
         before = current[rows] / share if share > 0 else torch.ones_like(losses)
-        said = self._said(rows)
+        evidence = self._evidence(rows)
         rule = self.rule
         if estimate is not None and isinstance(rule, RRM) and rule.auto:
-            rule = rule.with_contamination(_believed(estimate, said, comm))
-        made = apply_rule(rule, losses, before, None if self._prior is None else self._prior[rows], said, comm)
+            rule = rule.with_contamination(_believed(estimate, evidence, comm))
+        made = apply_rule(
+            rule,
+            losses,
+            before,
+            None if self._prior is None else self._prior[rows],
+            evidence,
+            comm,
+            per_class=self.per_class,
+            class_limit=self.class_limit,
+        )
 
         stands_removed = self.removed
         stands_removed[rows] = made.removed
         count = int(comm.total(int(stands_removed.count_nonzero())))
-        self.history.append(Reweighting(epoch, made.threshold, float(c_min), count, made.gap))
+        self.history.append(Reweighting(epoch, made.threshold, float(c_min), count, count / self.n_samples, made.gap))
         self.last_removed[stands_removed] = len(self.history)
         self.values[:] = current
         self.values[rows] = made.weights * share
@@ -327,21 +365,21 @@ class SampleWeights:
             self._run_sum += losses
             self._run_count += 1
 
-    def _said(self, rows: slice | Tensor) -> Said | None:
+    def _evidence(self, rows: slice | Tensor) -> LabelEvidence | None:
         """Labels of these rows and whether the network disagrees; None where the loop does not tell and need not."""
         rule = self.rule
-        needed = isinstance(rule, RRM) and (rule.per_class or (rule.auto and self.estimate is None))
+        needed = self.per_class or (isinstance(rule, RRM) and rule.auto and self.estimate is None)
         predictions = self._known_predictions() if needed else self.predictions
         if predictions is None:
             return None
         at = rows if isinstance(rows, slice) else rows.cpu()
-        return Said(predictions.labels[at].to(self.device), predictions.disagrees[at].to(self.device))
+        return LabelEvidence(predictions.labels[at].to(self.device), predictions.disagrees[at].to(self.device))
 
     def _losses_by_row(self, given: Array | None) -> tuple[Tensor, Tensor]:
         """The losses to re-weight by and the rows that have one."""
         if given is None:
             seen = self._round_count > 0
-            if self._across.total(int(seen.count_nonzero())) == 0:
+            if self._comm.total(int(seen.count_nonzero())) == 0:
                 raise ValueError("no loss was seen since the last re-weighting; call reduce in the loop or pass losses")
             return self._round_sum / self._round_count, seen
         losses = (given if isinstance(given, Tensor) else torch.tensor(given)).detach().to(self.values)
@@ -368,6 +406,14 @@ def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
     return (weights * losses.masked_fill(weights == 0, 0)).mean()
 
 
+def _reweighting(values: list[float]) -> Reweighting:
+    """A record read back from numbers, of which NaN stands for None."""
+    epoch, threshold, c_min, n_removed, *others = (None if math.isnan(value) else value for value in values)
+    assert epoch is not None
+    assert n_removed is not None
+    return Reweighting(int(epoch), threshold, c_min, int(n_removed), *others)  # type: ignore[arg-type]
+
+
 _Part = TypeVar("_Part", Predictions, HoldOut)
 
 
@@ -381,9 +427,9 @@ def _loaded(state: Mapping[str, Tensor], prefix: str, make: Callable[[], _Part])
     return part
 
 
-def _believed(estimate: Estimate, said: Said | None, comm: Comm) -> float:
+def _believed(estimate: Estimate, evidence: LabelEvidence | None, comm: Comm) -> float:
     """The share to remove: that of the rows whose label the network disagrees with, within the estimate's interval."""
-    if estimate.rate == 0 or said is None:
+    if estimate.rate == 0 or evidence is None:
         return estimate.rate
-    disagrees = comm.total(int(said.disagrees.count_nonzero())) / comm.total(len(said.disagrees))
+    disagrees = comm.total(int(evidence.disagrees.count_nonzero())) / comm.total(len(evidence.disagrees))
     return min(max(disagrees, estimate.low), estimate.high)

@@ -44,7 +44,7 @@ def resharded(states: Sequence[Mapping[str, Tensor]], rows: range) -> dict[str, 
 
 def whole_state(weights: SampleWeights) -> dict[str, Tensor]:
     """The state of all rows, in every process; all must call this. Only for as many rows as one process can hold."""
-    weights.bring_together()
+    weights.synchronize()
     state = weights.state_dict()
     if not weights.sharded:
         return state

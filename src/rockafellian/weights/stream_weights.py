@@ -52,7 +52,13 @@ class StreamWeights:
     """
 
     def __init__(
-        self, rule: RRM | None = None, *, window: int = 5_000, warmup: int | None = None, every: int = 8
+        self,
+        rule: RRM | None = None,
+        *,
+        class_limit: float = 0.9,
+        window: int = 5_000,
+        warmup: int | None = None,
+        every: int = 8,
     ) -> None:
         warmup = window if warmup is None else warmup
         for name, value, least in (("window", window, 2), ("warmup", warmup, 0), ("every", every, 1)):
@@ -61,9 +67,10 @@ class StreamWeights:
         rule = RRM() if rule is None else rule
         if not isinstance(rule, RRM):
             raise ValueError(f"need a rule with a threshold, such as RRM(contamination=0.2); got {rule!r}")
-        if rule.per_class:
-            raise ValueError("need a rule for all classes together in a stream, got per_class=True; leave it out")
+        if not 0 <= class_limit <= 1:
+            raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
         self.rule = rule
+        self.class_limit = class_limit
         self.window = int(window)
         self.warmup = int(warmup)
         self.every = int(every)
@@ -85,7 +92,7 @@ class StreamWeights:
     def __repr__(self) -> str:
         return f"StreamWeights({self.seen} rows seen, {self.kept:.1%} kept, threshold {self.threshold:g}, {self.rule})"
 
-    def reduce(self, losses: Tensor, logits: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
+    def reduce(self, losses: Tensor, *, logits: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
         """The scalar to call `backward` on: the mean over the batch, in which removed rows give no gradient.
 
         `logits` (batch, classes) and `labels` are needed by `RRM()`, and by `class_limit`; others may leave them out.
@@ -157,7 +164,7 @@ class StreamWeights:
         elif self.rule.auto:
             raise ValueError(
                 "need to be told what the network says, to find the share of wrong labels; "
-                "call reduce(losses, logits, labels), or use RRM(contamination=0.2)"
+                "call reduce(losses, logits=logits, labels=labels), or use RRM(contamination=0.2)"
             )
         return columns
 
@@ -206,9 +213,9 @@ class StreamWeights:
             comm.totals(np.bincount(part, minlength=n_labels)) for part in (known[losses > self.threshold], known)
         )
         limits = {}
-        for label in np.flatnonzero(removed_of > self.rule.class_limit * rows_of):
+        for label in np.flatnonzero(removed_of > self.class_limit * rows_of):
             if label > 0:
-                rank = max_count(self.rule.class_limit, int(rows_of[label])) + 1
+                rank = max_count(self.class_limit, int(rows_of[label])) + 1
                 limits[int(label) - 1] = float(comm.kth_largest(losses[known == label], rank)[0])
         return limits
 

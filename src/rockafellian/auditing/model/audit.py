@@ -21,7 +21,7 @@ from rockafellian.method.noise_rate import Estimate
 from rockafellian.method.reweight import RRM
 from rockafellian.training.batches import Rows
 from rockafellian.training.evaluation import Loss, eval_pass
-from rockafellian.training.history import History, Round
+from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
 from rockafellian.weights.sample_weights import SampleWeights
 
@@ -105,14 +105,15 @@ def _last_look(
     rows = Rows((problem.inputs, problem.targets), device=problem.settings.where())
     parts = []
     for index, losses, logits, y in eval_pass(model.network, rows, torch.arange(len(rows)), loss):
-        weights.remember(losses, index, *(() if problem.labels.several else (logits, y)))
+        evidence = {} if problem.labels.several else {"logits": logits, "labels": y}
+        weights.remember(losses, index, **evidence)
         parts.append((losses.cpu(), logits.cpu()))
     all_losses, all_logits = (torch.cat(part) for part in zip(*parts, strict=True))
     start = time.perf_counter()
     if weights.step(all_losses):
-        made, seconds = weights.history[-1], time.perf_counter() - start
-        share = made.removed / len(weights)
-        history.rounds.append(Round(len(history.epochs), share, made.threshold, made.gap, None, None, seconds, seconds))
+        seconds = time.perf_counter() - start
+        made = replace(weights.history[-1], epoch=len(history.epochs), seconds=seconds, rule_seconds=seconds)
+        history.rounds.append(made)
     return all_losses.numpy(), all_logits
 
 

@@ -170,7 +170,7 @@ def _accuracy(history: History) -> Chart | None:
 
 def _removed(history: History) -> Chart | None:
     line = {"color": "var(--given)", "shape": "hv"}
-    lines = {"removed": (_known(e.removed for e in history.epochs), line)}
+    lines = {"removed": (_known(e.removed_fraction for e in history.epochs), line)}
     figure = _over_epochs(lines, [e.epoch for e in history.epochs])
     caption = "The share of rows that had no weight in training, because their labels look wrong."
     return Chart("removed", "Rows removed from training", caption, figure) if figure.data else None
