@@ -28,7 +28,8 @@ from rockafellian.training.evaluation import Evaluation, evaluate
 from rockafellian.training.fit import fit
 from rockafellian.training.history import Best, Epoch, History
 from rockafellian.weights.predictions import Predictions
-from rockafellian.weights.sample_weights import Reweighting, SampleWeights
+from rockafellian.weights.reweighting import Reweighting
+from rockafellian.weights.sample_weights import SampleWeights
 from rockafellian.weights.sharding import resharded
 from rockafellian.weights.stream_weights import StreamWeights
 

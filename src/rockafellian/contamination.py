@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.validation import Array
+from rockafellian._internal.arrays import Array
 
 Labels = NDArray[np.int64]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian._internal.arrays import UNKNOWN, Array, blocks
 from rockafellian._internal.extras import missing
 from rockafellian._internal.files import atomic_write, write_csv
-from rockafellian._internal.validation import UNKNOWN, Array, blocks
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.sample_weights import SampleWeights
 

@@ -1,4 +1,4 @@
-"""SampleWeights with RRM(), which is told nothing and finds the share of wrong labels from what the network says."""
+"""SampleWeights with RRM(), which estimates the noise rate from predictions for held-out rows."""
 
 import gc
 import json
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import rockafellian as rk
-from rockafellian.weights import pending
+from rockafellian.weights import buffer
 from toy import Toy, make_toy, precision_and_recall
 
 
@@ -82,71 +82,73 @@ def train_on_toy(toy: Toy, seed: int = 0) -> rk.SampleWeights:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_share_of_wrong_labels_is_found_and_with_it_the_wrong_rows(seed: int) -> None:
+def test_the_noise_rate_is_estimated_and_the_mislabeled_rows_are_found(seed: int) -> None:
     toy = make_toy(seed)
     weights = train_on_toy(toy, seed)
-    assert weights.held is None
+    assert weights.held_out is None
     assert weights.estimate.rate == pytest.approx(0.4, abs=0.06)
     assert min(precision_and_recall(weights.removed, toy.wrong)) > 0.9
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_of_right_labels_next_to_none_is_removed(seed: int) -> None:
+def test_of_clean_labels_next_to_none_is_removed(seed: int) -> None:
     toy = make_toy(seed)
     weights = train_on_toy(toy._replace(y=torch.arange(len(toy.y)) % 3), seed)
-    assert weights.held is None
+    assert weights.held_out is None
     assert int(weights.removed.sum()) <= 0.02 * len(toy.y)
 
 
-def test_a_share_can_only_be_found_if_the_loop_tells_what_the_network_says() -> None:
+def test_the_noise_rate_needs_logits_and_labels() -> None:
     weights = rk.SampleWeights(10, rk.RRM())
     weights.reduce(torch.rand(10), torch.arange(10))
     before = weights.state_dict()
     with pytest.raises(
-        ValueError, match=r"told what the network says.*reduce\(losses, index, logits, labels\)"
+        ValueError, match=r"need logits and labels.*reduce\(losses, index, logits=logits, labels=labels\)"
     ) as caught:
         weights.step()
     assert "\n" not in str(caught.value)
     assert weights.epoch == 0
     assert all(torch.equal(before[name], tensor) for name, tensor in weights.state_dict().items())
-    per_class = rk.SampleWeights(10, rk.RRM(contamination=0.2, per_class=True))
+    per_class = rk.SampleWeights(10, rk.RRM(contamination=0.2), per_class=True)
     per_class.reduce(torch.rand(10), torch.arange(10))
-    with pytest.raises(ValueError, match="or to weigh each class"):
+    with pytest.raises(ValueError, match="or to weight each class"):
         per_class.step()
 
 
 def test_logits_and_labels_come_together_or_not_at_all() -> None:
     weights = rk.SampleWeights(10, rk.RRM())
     with pytest.raises(ValueError, match="logits and labels together"):
-        weights.reduce(torch.rand(10), logits=torch.arange(10), labels=torch.rand(10, 3))
+        weights.reduce(torch.rand(10), torch.arange(10), logits=torch.rand(10, 3))
     with pytest.raises(ValueError, match="logits and labels together"):
         weights.remember(torch.rand(10), torch.arange(10), labels=torch.zeros(10).long())
+    weights.collect()
     assert weights.average_losses.isnan().all()
 
 
-PROBATION = 3  # epochs that `told` takes until the share is found
+HOLD_OUT = 3  # epochs that `told` takes until the share is found
 
 
 @pytest.mark.parametrize("with_prior", [False, True])
-def test_held_rows_weigh_nothing_until_the_share_is_found(with_prior: bool) -> None:
+def test_held_out_rows_have_no_weight_until_the_noise_rate_is_estimated(with_prior: bool) -> None:
     prior = torch.linspace(0.5, 1.5, N_TOLD) if with_prior else torch.ones(N_TOLD)
     weights = auto(prior=prior if with_prior else None)
-    held = weights.held
+    held = weights.held_out
     lent = prior.clone()
     lent[held] = 0
-    for epoch in range(PROBATION):
+    for epoch in range(HOLD_OUT):
         tell(weights, range(epoch, epoch + 1))
-        assert torch.equal(weights.held, held)
+        assert torch.equal(weights.held_out, held)
         torch.testing.assert_close(weights.values, lent / lent.mean())
         assert (weights.estimate, weights.history) == (None, [])
         assert not weights.removed.any()
+    weights.collect()
     assert weights.due
     assert weights.step()
-    assert weights.held is None
+    assert weights.held_out is None
     assert min(precision_and_recall(weights.removed, WRONG)) > 0.9
     kept = prior * ~weights.removed
     torch.testing.assert_close(weights.values, kept / kept.mean())  # the held rows among them
-    for epoch in range(PROBATION, 8):
+    for epoch in range(HOLD_OUT, 8):
         losses, logits, labels, _ = told(epoch)
         weights.reduce(losses, torch.arange(N_TOLD), logits=logits, labels=labels)
         assert weights.step()
@@ -154,15 +156,15 @@ def test_held_rows_weigh_nothing_until_the_share_is_found(with_prior: bool) -> N
 
 
 def test_held_rows_get_back_what_they_had_lent_when_weights_go_only_half_way() -> None:
-    weights = tell(auto(rule=rk.RRM(mu=0.5)), range(PROBATION))
-    held = weights.held
+    weights = tell(auto(rule=rk.RRM(mu=0.5)), range(HOLD_OUT))
+    held = weights.held_out
     weights.step()
     target = ~weights.removed / (~weights.removed).float().mean()
     torch.testing.assert_close(weights.values, 0.5 + 0.5 * target)
     assert weights.values[held].min() == pytest.approx(0.5)
 
 
-def test_the_warmup_comes_before_the_share_is_found_and_every_counts_from_there() -> None:
+def test_the_warmup_comes_before_the_estimate_and_every_counts_from_there() -> None:
     weights = tell(auto(warmup=6, every=2), range(12))
     first, *later = [made.epoch for made in weights.history]
     assert first > 6
@@ -170,36 +172,36 @@ def test_the_warmup_comes_before_the_share_is_found_and_every_counts_from_there(
 
 
 def test_as_many_rows_go_as_the_network_disagrees_with_within_the_interval() -> None:
-    weights = tell(auto(), range(PROBATION))
+    weights = tell(auto(), range(HOLD_OUT))
     weights.step()
     disagrees = int(weights.predictions.disagrees.sum())
     assert weights.estimate.low < disagrees / N_TOLD < weights.estimate.high
-    assert weights.history[0].removed == disagrees
-    losses, _, labels, _ = told(PROBATION)
+    assert weights.history[0].n_removed == disagrees
+    losses, _, labels, _ = told(HOLD_OUT)
     every_row = torch.arange(N_TOLD)
     agreeing = torch.nn.functional.one_hot(labels, 3).float()
     for says, share in ((agreeing, weights.estimate.low), (agreeing.roll(1, dims=1), weights.estimate.high)):
         weights.reduce(losses, every_row, logits=says, labels=labels)
         weights.step()
-        assert weights.history[-1].removed == pytest.approx(share * N_TOLD, abs=1)
+        assert weights.history[-1].n_removed == pytest.approx(share * N_TOLD, abs=1)
 
 
 def test_the_seed_decides_which_rows_are_held_and_all_that_follows() -> None:
     same_state(tell(auto(seed=3), range(6)), tell(auto(seed=3), range(6)))
-    assert not torch.equal(auto(seed=3).held, auto(seed=4).held)
+    assert not torch.equal(auto(seed=3).held_out, auto(seed=4).held_out)
 
 
 @pytest.mark.parametrize("n_batches", [None, 3])
-@pytest.mark.parametrize("epochs", [1, 2, PROBATION, PROBATION + 1, 6])
-@pytest.mark.parametrize("rule", [rk.RRM(), rk.RRM(mu=0.5, per_class=True)], ids=["plain", "per class"])
-def test_a_state_saved_during_the_probation_or_after_it_goes_on_bit_for_bit(
-    rule: rk.RRM, epochs: int, n_batches: int | None, tmp_path
+@pytest.mark.parametrize("epochs", [1, 2, HOLD_OUT, HOLD_OUT + 1, 6])
+@pytest.mark.parametrize("settings", [{}, {"rule": rk.RRM(mu=0.5), "per_class": True}], ids=["plain", "per class"])
+def test_a_state_saved_while_rows_are_held_out_or_after_it_resumes_bit_for_bit(
+    settings: dict, epochs: int, n_batches: int | None, tmp_path
 ) -> None:
-    whole = tell(auto(rule=rule, every=2), range(epochs), n_batches)
+    whole = tell(auto(**settings, every=2), range(epochs), n_batches)
     safetensors.torch.save_file(whole.state_dict(), tmp_path / "weights.safetensors")
-    resumed = auto(seed=1, rule=rule, every=2)
+    resumed = auto(seed=1, **settings, every=2)
     resumed.load_state_dict(safetensors.torch.load_file(tmp_path / "weights.safetensors"))
-    assert (resumed.held is None) == (epochs > PROBATION) == (resumed.estimate is not None)
+    assert (resumed.held_out is None) == (epochs > HOLD_OUT) == (resumed.estimate is not None)
     for weights in (whole, resumed):
         tell(weights, range(epochs, 9))
     same_state(whole, resumed)
@@ -207,7 +209,7 @@ def test_a_state_saved_during_the_probation_or_after_it_goes_on_bit_for_bit(
     assert whole.estimate == resumed.estimate is not None
 
 
-def test_a_state_of_the_probation_goes_through_json() -> None:
+def test_a_state_with_held_out_rows_goes_through_json() -> None:
     whole = tell(auto(), range(2))
     as_json = json.dumps({name: tensor.tolist() for name, tensor in whole.state_dict().items()})
     resumed = auto(seed=1)
@@ -219,15 +221,13 @@ def test_a_state_of_the_probation_goes_through_json() -> None:
 
 @pytest.mark.parametrize("enough", [0, 500, 1 << 30])
 @pytest.mark.parametrize("rule", [rk.RRM(), rk.RRM(contamination=0.2)], ids=["auto", "told"])
-def test_it_does_not_matter_how_much_is_gathered_before_it_is_taken_down(
-    rule: rk.RRM, enough: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_the_buffer_does_not_matter(rule: rk.RRM, enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = tell(auto(rule=rule), range(6))
-    monkeypatch.setattr(pending, "ENOUGH", enough)
+    monkeypatch.setattr(buffer, "MAX_BUFFERED", enough)
     same_state(tell(auto(rule=rule), range(6)), expected)
 
 
-def test_to_look_at_what_was_gathered_changes_nothing() -> None:
+def test_collecting_early_changes_nothing() -> None:
     curious, expected = auto(), tell(auto(), range(6))
     for epoch in range(6):
         if epoch:
@@ -235,13 +235,14 @@ def test_to_look_at_what_was_gathered_changes_nothing() -> None:
         losses, logits, labels, batches = told(epoch)
         for rows in batches:
             curious.reduce(losses[rows], rows, logits=logits[rows], labels=labels[rows])
+            curious.collect()
             assert curious.predictions.seen[rows].all()
             assert curious.average_losses[rows].isfinite().all()
             assert curious.due in (True, False)
     same_state(curious, expected)
 
 
-def test_what_is_gathered_keeps_no_graph_of_the_network() -> None:
+def test_the_buffer_keeps_no_graph_of_the_network() -> None:
     class Activations:
         """What a layer keeps for the way back."""
 
@@ -270,7 +271,7 @@ def test_a_bad_label_is_an_error_at_once_or_at_the_step_and_changes_nothing() ->
         weights.reduce(torch.rand(4), torch.arange(4), logits=torch.rand(4, 3), labels=torch.tensor([0, 1, 2, 3]))
         weights.step()
 
-    with pytest.raises(ValueError, match="whole numbers from 0 to 2"):
+    with pytest.raises(ValueError, match="integers from 0 to 2"):
         epoch()
     assert weights.epoch == 0
     assert weights.history == []
@@ -279,7 +280,7 @@ def test_a_bad_label_is_an_error_at_once_or_at_the_step_and_changes_nothing() ->
 
 def test_an_infinite_loss_of_a_held_or_removed_row_moves_nothing() -> None:
     weights = tell(auto(), range(1))
-    for gone in (int(weights.held[0]), None):
+    for gone in (int(weights.held_out[0]), None):
         if gone is None:
             tell(weights, range(1, 6))
             gone = int(weights.removed.nonzero()[0, 0])
@@ -293,8 +294,8 @@ def test_an_infinite_loss_of_a_held_or_removed_row_moves_nothing() -> None:
 
 @pytest.mark.parametrize("spread", ["kept", "argmin"])
 @pytest.mark.parametrize("share", [{"contamination": 0.3}, {"gamma": 1.0}])
-def test_a_rule_that_was_told_the_share_does_not_mind_what_the_network_says(share: dict, spread: str) -> None:
-    hearing, deaf = (auto(rule=rk.RRM(**share, spread=spread, class_limit=1.0)) for _ in range(2))
+def test_a_rule_with_a_given_contamination_does_not_depend_on_predictions(share: dict, spread: str) -> None:
+    hearing, deaf = (auto(rule=rk.RRM(**share, spread=spread), class_limit=1.0) for _ in range(2))
     tell(hearing, range(5))
     for epoch in range(5):
         if epoch:
@@ -302,7 +303,7 @@ def test_a_rule_that_was_told_the_share_does_not_mind_what_the_network_says(shar
         losses, _, _, batches = told(epoch)
         for rows in batches:
             deaf.reduce(losses[rows], rows)
-    assert hearing.held is deaf.held is deaf.predictions is None
+    assert hearing.held_out is deaf.held_out is deaf.predictions is None
     assert hearing.history == deaf.history
     for name, tensor in deaf.state_dict().items():
         assert torch.equal(tensor, hearing.state_dict()[name]), name

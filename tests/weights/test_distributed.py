@@ -25,9 +25,10 @@ RULES = {
     "told": rk.RRM(contamination=0.4, mu=0.5),
     "auto": rk.RRM(),
     "argmin": rk.RRM(gamma=1.0, spread="argmin"),
-    "per class": rk.RRM(contamination=0.3, per_class=True),
-    "crowded": rk.RRM(contamination=0.4, class_limit=0.2),
+    "per class": rk.RRM(contamination=0.3),
+    "crowded": rk.RRM(contamination=0.4),
 }
+LIMITS = {"per class": {"per_class": True}, "crowded": {"class_limit": 0.2}}
 OF_FOUR = ("auto", "per class")  # what four ranks try of them
 CASES_OF_RANKS = [*product([2], RULES), *product([4], OF_FOUR)]
 PRIOR = {"argmin": torch.linspace(0.5, 1.5, N)}
@@ -64,17 +65,18 @@ def train(name: str, n_ranks: int, rank: int | None = None, rows: range | None =
     """The loop of one rank, which holds all rows or its own, or of one process that sees everything."""
     prior = PRIOR.get(name)
     prior = prior[rows.start : rows.stop] if prior is not None and rows is not None else prior
-    weights = rk.SampleWeights(N, RULES[name], every=2, prior=prior, rows=rows)
+    weights = rk.SampleWeights(N, RULES[name], **LIMITS.get(name, {}), every=2, prior=prior, rows=rows)
     for epoch in range(EPOCHS):
         of_ranks = batches(epoch, n_ranks)
         for part in of_ranks[rank] if rank is not None and rows is None else [part for own in of_ranks for part in own]:
             mine = part if rows is None else part[(part >= rows.start) & (part < rows.stop)]
             if len(mine):
-                weights.reduce(*batch(epoch, mine))
+                losses, index, logits, labels = batch(epoch, mine)
+                weights.reduce(losses, index, logits=logits, labels=labels)
         if epoch == 4 and rank is not None:  # saved and gone on with in the middle of an epoch
-            weights.bring_together()
+            weights.synchronize()
             state = weights.state_dict()
-            weights = rk.SampleWeights(N, RULES[name], every=2, prior=prior, rows=rows)
+            weights = rk.SampleWeights(N, RULES[name], **LIMITS.get(name, {}), every=2, prior=prior, rows=rows)
             weights.load_state_dict(state)
         weights.step()
     return weights
@@ -198,7 +200,7 @@ def test_rows_that_are_not_a_part_of_all_or_do_not_make_up_all_are_refused() -> 
     for rows in (range(0, N, 2), range(-1, N), range(N + 1)):
         with pytest.raises(ValueError, match=re.escape(f"a part of range({N}), got {rows}")):
             rk.SampleWeights(N, RULES["told"], rows=rows)
-    with pytest.raises(ValueError, match=f"hold {N} rows together, got 10"):
+    with pytest.raises(ValueError, match=f"need {N} rows over all processes, got 10"):
         rk.SampleWeights(N, RULES["told"], rows=range(10))
 
 

@@ -1,17 +1,16 @@
-"""What processes tell each other. Beside `replicas`, the only file that touches torch.distributed.
+"""Communication between processes. Besides training/ddp.py, the only file that touches torch.distributed.
 
-Rows can be everywhere (`gathered` brings together what each process saw of them), or each process has rows of its own
-(`TOGETHER`): then the least loss, sums and the k-th largest loss are asked for, which takes a few kilobytes whatever
-the number of rows.
+Rows can be replicated (`gather_chunks` brings together what each process saw of them) or sharded (`PROCESSES`): then
+only minima, sums and the k-th largest loss are exchanged, a few kilobytes whatever the number of rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,11 +18,129 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.validation import Real, Vector
+from rockafellian._internal.arrays import Real, Vector
+from rockafellian._internal.kth_largest import kth_largest
 
 _OF_GLOO = re.compile(r"gloo|[Cc]onnection (closed|reset|refused)|timed? ?out", re.ASCII)
-#: The 32 bits of the k-th largest are found in so many steps of so many bits: 2 KB of counts each.
-STEPS, BITS = 4, 8
+#: The 32 bits of the k-th largest are found in steps of so many bits: 16 KB of counts each.
+BITS = (11, 11, 10)
+#: Rows that are exchanged at a time where all processes keep all rows.
+CHUNK = 1 << 17
+
+
+class Comm(Protocol):
+    """Where the rows lie: all here (`LOCAL`), or sharded over processes that all call the same methods in turn."""
+
+    def exchange(self, numbers: Sequence[float], /) -> NDArray[np.float64]:
+        """Everyone's numbers, one row per process in the order of ranks."""
+
+    def total(self, number: float, /) -> float:
+        """The sum of everyone's number, in the order of ranks, so that all get the same bits."""
+
+    def totals(self, counts: NDArray[np.int64], /) -> NDArray[np.int64]:
+        """The sums of everyone's counts, element by element."""
+
+    def least(self, number: float | Real, /) -> float:
+        """The least of everyone's number."""
+
+    def greatest(self, number: float | Real, /) -> float:
+        """The greatest of everyone's number."""
+
+    def gathered(self, columns: Vector, /) -> Vector:
+        """Everyone's columns (few, many), one after the other."""
+
+    def kth_largest(self, values: Vector, k: int, /) -> tuple[Real, Real]:
+        """The k-th largest of everyone's values, and the largest one strictly below it or -inf."""
+
+
+class Local:
+    """All rows are here."""
+
+    def exchange(self, numbers: Sequence[float]) -> NDArray[np.float64]:
+        """One row: these numbers."""
+        return np.array([numbers], dtype=np.float64)
+
+    def total(self, number: float) -> float:
+        """The number itself."""
+        return number
+
+    def totals(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts themselves."""
+        return counts
+
+    def least(self, number: float | Real) -> float:
+        """The number itself."""
+        return float(number)
+
+    greatest = least
+
+    def gathered(self, columns: Vector) -> Vector:
+        """The columns themselves."""
+        return columns
+
+    def kth_largest(self, values: Vector, k: int) -> tuple[Real, Real]:
+        """By selection in memory."""
+        return kth_largest(values, k)
+
+
+class Processes:
+    """Each process has rows of its own, or none; all ask the same at the same time, and get the same answer."""
+
+    def exchange(self, numbers: Sequence[float]) -> NDArray[np.float64]:
+        """Everyone's numbers, by one collective."""
+        everyones: NDArray[np.float64] = _from_all(torch.tensor(numbers, dtype=torch.float64)).numpy()
+        return everyones
+
+    def total(self, number: float) -> float:
+        """The sum of everyone's number."""
+        return float(sum(self.exchange([number])[:, 0].tolist()))
+
+    def totals(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sums of everyone's counts."""
+        if not is_distributed():
+            return counts
+        everyones = torch.from_numpy(counts.astype(np.int64)).to(_device())
+        dist.all_reduce(everyones)
+        found: NDArray[np.int64] = everyones.cpu().numpy()
+        return found
+
+    def least(self, number: float | Real) -> float:
+        """The least of everyone's number."""
+        return float(self.exchange([float(number)])[:, 0].min())
+
+    def greatest(self, number: float | Real) -> float:
+        """The greatest of everyone's number."""
+        return float(self.exchange([float(number)])[:, 0].max())
+
+    def gathered(self, columns: Vector) -> Vector:
+        """Everyone's columns, one after the other."""
+        everyones: Vector = gathered(torch.from_numpy(np.ascontiguousarray(columns.T))).numpy().T
+        return everyones
+
+    def kth_largest(self, values: Vector, k: int) -> tuple[Real, Real]:
+        """The k-th largest of everyone's float32 values, by their bits.
+
+        In an order in which integers compare as the values do, the bits are found from the highest down: each process
+        counts its values by the next few bits, and the sums of the counts tell which bits the k-th largest has.
+        """
+        if values.dtype != np.float32:
+            raise ValueError(f"need float32 losses where rows are sharded over processes, got {values.dtype}")
+        left, prefix, free = _sortable(values), 0, 32
+        for bits in BITS:
+            free -= bits
+            shift = np.uint32(free)
+            counts = self.totals(np.bincount((left >> shift) & np.uint32((1 << bits) - 1), minlength=1 << bits))
+            above = np.cumsum(counts[::-1])[::-1] - counts  # values with higher bits than these
+            at = int(np.flatnonzero((above < k) & (above + counts >= k))[0])
+            k -= int(above[at])
+            prefix = (prefix << bits) | at
+            left = left[(left >> shift) == prefix]
+        found = _value(prefix)
+        return found, np.float32(self.greatest(values[values < found].max(initial=-np.inf)))
+
+
+LOCAL = Local()
+PROCESSES = Processes()
 
 
 def is_distributed() -> bool:
@@ -51,24 +168,24 @@ def peer_failure(checkpoint: object) -> Iterator[None]:
             raise
         kept = "there is no checkpoint" if checkpoint is None else f"the last whole epoch is in {checkpoint}"
         raise ConnectionError(
-            f"need all {processes()} processes to go on, but another one has ended, or cannot be reached; "
-            f"see what it said; {kept}: start again with resume=True, with as many processes or others"
+            f"need all {processes()} processes to continue, but another one has ended or cannot be reached; "
+            f"see its output; {kept}: start again with resume=True, with any number of processes"
         ) from error
 
 
 def shard(n: int) -> range:
-    """The rows of this process, where n rows are shared out evenly among all, in the order of ranks."""
+    """The rows of this process, where n rows are sharded evenly over all processes, in the order of ranks."""
     return range(n * rank() // processes(), n * (rank() + 1) // processes())
 
 
 @dataclass(frozen=True)
 class BatchShard:
-    """Which rows of a batch that all processes share are for this one: those that it holds, or its even part of any."""
+    """Which rows of a common batch this process takes: those that it holds, or an even part if all hold all rows."""
 
     held: range | None = None
 
     def of(self, batch: Tensor) -> Tensor:
-        """These rows."""
+        """The rows of the batch that this process takes."""
         if self.held is None:
             return batch[rank() :: processes()]
         return batch[(batch >= self.held.start) & (batch < self.held.stop)]
@@ -93,63 +210,24 @@ def gathered(matrix: Tensor) -> Tensor:
     return torch.cat([part[:rows] for part, (rows, _) in zip(parts, shapes, strict=True)])
 
 
-class Processes:
-    """Each process has rows of its own, or none; all ask the same at the same time, and get the same answer."""
+def gather_chunks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Every process's rows, a part of each at a time, so that no process needs memory for all; all must call this.
 
-    def total(self, number: float) -> float:
-        """The sum of everyone's number, in the order of ranks, so that all get the same bits."""
-        return sum(_everyones(number))
-
-    def totals(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sums of everyone's whole numbers, place by place."""
-        if not is_distributed():
-            return numbers
-        everyones = torch.from_numpy(numbers.astype(np.int64)).to(_device())
-        dist.all_reduce(everyones)
-        found: NDArray[np.int64] = everyones.cpu().numpy()
-        return found
-
-    def least(self, number: float | Real) -> float:
-        """The least of everyone's number."""
-        return min(_everyones(number))
-
-    def greatest(self, number: float | Real) -> float:
-        """The greatest of everyone's number."""
-        return max(_everyones(number))
-
-    def gathered(self, columns: Vector) -> Vector:
-        """Everyone's columns (few, many), one after the other."""
-        everyones: Vector = gathered(torch.from_numpy(np.ascontiguousarray(columns.T))).numpy().T
-        return everyones
-
-    def kth_largest(self, values: Vector, k: int) -> tuple[Real, Real]:
-        """The k-th largest of everyone's float32 values, and the largest one strictly below it or -inf.
-
-        Their bits, in an order in which whole numbers compare as the values do, are narrowed down from the highest
-        bits: each process counts its values by the next few bits, and the sums of the counts tell which bits the k-th
-        largest has.
-        """
-        if values.dtype != np.float32:
-            raise ValueError(f"need float32 losses where processes have rows of their own, got {values.dtype}")
-        keys = _sortable(values)
-        left, prefix = keys, 0
-        for step in range(1, STEPS + 1):
-            free = np.uint32(32 - step * BITS)
-            counts = self.totals(np.bincount((left >> free) & ((1 << BITS) - 1), minlength=1 << BITS))
-            above = np.cumsum(counts[::-1])[::-1] - counts  # values with higher bits than these
-            at = int(np.flatnonzero((above < k) & (above + counts >= k))[0])
-            k -= int(above[at])
-            prefix = (prefix << BITS) | at
-            left = left[(left >> free) == prefix]
-        found = _value(prefix)
-        return found, np.float32(self.greatest(values[values < found].max(initial=-np.inf)))
-
-
-PROCESSES = Processes()
+    Args:
+        rows: an array (rows, columns) of one 4-byte type; heights may differ between processes.
+    """
+    heights = PROCESSES.exchange([len(rows)])[:, 0]
+    for start in range(0, int(heights.max()), CHUNK):
+        part = np.ascontiguousarray(rows[start : start + CHUNK]).view(np.int32)
+        height = min(CHUNK, int(heights.max()) - start)
+        padded = torch.zeros(height, rows.shape[1], dtype=torch.int32)
+        padded[: len(part)] = torch.from_numpy(part)
+        for everyones, own in zip(_from_all(padded), (heights - start).clip(0, CHUNK), strict=True):
+            yield everyones[: int(own)].numpy().view(rows.dtype)
 
 
 def _sortable(values: Vector) -> NDArray[np.uint32]:
-    """Whole numbers that compare as these float32 values do; -0 counts as 0."""
+    """Integers that compare as these float32 values do; -0 counts as 0."""
     bits = (values + np.float32(0)).view(np.uint32)
     keys: NDArray[np.uint32] = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
     return keys
@@ -159,11 +237,6 @@ def _value(key: int) -> Real:
     bits = key & 0x7FFFFFFF if key >> 31 else ~key & 0xFFFFFFFF
     value: Any = np.array(bits, np.uint32).view(np.float32)[()]
     return value  # type: ignore[no-any-return]
-
-
-def _everyones(number: float | Real) -> list[float]:
-    numbers: list[float] = _from_all(torch.tensor(float(number), dtype=torch.float64)).tolist()
-    return numbers
 
 
 def _from_all(tensor: Tensor) -> Tensor:

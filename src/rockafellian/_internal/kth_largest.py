@@ -1,13 +1,12 @@
-"""Exact selection in a large vector: the k-th largest value and its neighbour, in about two passes over memory."""
+"""Exact selection in a large vector: the k-th largest value and its neighbor, in about two passes over memory."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rockafellian._internal.validation import Real, Vector, blocks
+from rockafellian._internal.arrays import Real, Vector, blocks
 
 
 def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
@@ -36,45 +35,16 @@ def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
     return _order(values, k)
 
 
-class Local:
-    """All rows are here."""
-
-    def total(self, number: float) -> float:
-        """Itself."""
-        return number
-
-    def totals(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Themselves."""
-        return numbers
-
-    def least(self, number: float | Real) -> float:
-        """Itself."""
-        return float(number)
-
-    greatest = least
-
-    def gathered(self, columns: Vector) -> Vector:
-        """Themselves."""
-        return columns
-
-    def kth_largest(self, values: Vector, k: int) -> tuple[Real, Real]:
-        """By selection in memory."""
-        return kth_largest(values, k)
+def min_count(fraction: float, n: int) -> int:
+    """Least k with k / n >= fraction. Rounding up `fraction * n` would make 8 rows of 0.07 * 100."""
+    k = math.ceil(fraction * n)
+    return k - 1 if k > 0 and (k - 1) / n >= fraction else k
 
 
-LOCAL = Local()
-
-
-def min_count(share: float, n: int) -> int:
-    """Least k with k / n >= share. Rounding up `share * n` would make 8 rows of 0.07 * 100."""
-    k = math.ceil(share * n)
-    return k - 1 if k > 0 and (k - 1) / n >= share else k
-
-
-def max_count(share: float, n: int) -> int:
-    """Largest k <= n with k / n <= share."""
-    k = math.floor(min(share, 1.0) * n)
-    return k + 1 if k < n and (k + 1) / n <= share else k
+def max_count(fraction: float, n: int) -> int:
+    """Largest k <= n with k / n <= fraction."""
+    k = math.floor(min(fraction, 1.0) * n)
+    return k + 1 if k < n and (k + 1) / n <= fraction else k
 
 
 def _order(values: Vector, k: int) -> tuple[Real, Real]:

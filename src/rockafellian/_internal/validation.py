@@ -1,72 +1,79 @@
-"""Vectors with one entry per row: what callers pass, checked once and read as numpy; what they get, as tensors."""
+"""What callers pass as losses, weights and priors, checked once and read as NumPy vectors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from numpy.typing import NDArray
 
-Array: TypeAlias = Tensor | ArrayLike
-Vector: TypeAlias = NDArray[np.floating[Any]]
-Real: TypeAlias = np.floating[Any]
-
-#: The label of a row that has not been seen.
-UNKNOWN = -1
+from rockafellian._internal.arrays import Array, Real, Vector, as_numpy, blocks
+from rockafellian._internal.comm import LOCAL, Comm
 
 
-class Comm(Protocol):
-    """Where the rows lie: all here, or shared out over processes, of which all must ask the same at the same time."""
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """One checked loss per row, finite or +inf, in float32 or float64, and what is known of all rows together."""
 
-    def total(self, number: float, /) -> float:
-        """The sum of everyone's number."""
-
-    def totals(self, numbers: NDArray[np.int64], /) -> NDArray[np.int64]:
-        """The sums of everyone's whole numbers, place by place."""
-
-    def least(self, number: float | Real, /) -> float:
-        """The least of everyone's number."""
-
-    def greatest(self, number: float | Real, /) -> float:
-        """The greatest of everyone's number."""
-
-    def gathered(self, columns: Vector, /) -> Vector:
-        """Everyone's columns (few, many), one after the other."""
-
-    def kth_largest(self, values: Vector, k: int, /) -> tuple[Real, Real]:
-        """The k-th largest of everyone's values, and the largest one strictly below it or -inf."""
+    values: Vector
+    n: int
+    c_min: Real
+    largest: Real
+    largest_finite: Real
+    comm: Comm
 
 
-def read_losses(losses: Array, *, rows: Tensor | None = None, comm: Comm | None = None) -> tuple[Vector, Real]:
-    """One loss per row, finite or `+inf`, in float32 or float64, and the least of all. `rows` are names for errors."""
-    values = _as_numpy(losses)
+#: What the functions of the method take: anything like an array, or losses that were checked before.
+LossesLike: TypeAlias = Array | Losses
+
+
+def read_losses(
+    losses: LossesLike,
+    *,
+    rows: NDArray[np.int64] | None = None,
+    comm: Comm = LOCAL,
+    if_empty: str = "need at least one loss, got an empty vector",
+) -> Losses:
+    """The losses, checked; if they were checked before, themselves.
+
+    Args:
+        losses: one per row.
+        rows: the indices of the rows, for errors.
+        comm: where the rows lie.
+        if_empty: the error if there is no row.
+    """
+    if isinstance(losses, Losses):
+        return losses
+    values = as_numpy(losses)
     if values.ndim != 1:
         raise ValueError(
             f"need one loss per row, a vector; got shape {values.shape}; build the loss with reduction='none'"
         )
-    if (len(values) if comm is None else comm.total(len(values))) == 0:
-        raise ValueError("need at least one loss, got an empty vector")
-    c_min = values.min(initial=np.inf)
-    if comm is not None:  # one process that has diverged stops all of them
-        c_min = values.dtype.type(comm.least(-np.inf if np.isnan(c_min) else c_min))
-    if not math.isfinite(c_min):  # NaN and -inf both win a minimum
-        raise ValueError(_diverged(values, rows))
-    return values, c_min
+    least, largest = _extremes(values)
+    finite = largest if largest < np.inf else values[np.isfinite(values)].max(initial=-np.inf)
+    diverged = -np.inf if np.isnan(least) else least  # one process that has diverged stops all of them
+    everyones = comm.exchange([len(values), float(diverged), float(largest), float(finite)])
+    n = int(everyones[:, 0].sum())
+    if n == 0:
+        raise ValueError(if_empty)
+    real = values.dtype.type
+    c_min, largest, finite = real(everyones[:, 1].min()), real(everyones[:, 2].max()), real(everyones[:, 3].max())
+    if not math.isfinite(c_min):
+        raise ValueError(_describe_divergence(values, rows))
+    return Losses(values, n, c_min, largest, finite, comm)
 
 
 def read_weights(weights: Array, losses: Vector) -> Vector:
     """One weight per loss, in the precision of the losses."""
-    values = _as_numpy(weights).astype(losses.dtype, copy=False)
+    values = as_numpy(weights).astype(losses.dtype, copy=False)
     if values.shape != losses.shape:
         raise ValueError(f"need one weight per loss, got shape {values.shape} for {len(losses)} losses")
     return values
 
 
-def read_prior(prior: Array | None, losses: Vector, comm: Comm | None = None) -> Vector:
+def read_prior(prior: Array | None, losses: Vector, comm: Comm = LOCAL) -> Vector:
     """The prior weights q, scaled to mean 1; without a prior, ones that take no memory."""
     if prior is None:
         return np.broadcast_to(losses.dtype.type(1), losses.shape)
@@ -77,50 +84,31 @@ def read_prior(prior: Array | None, losses: Vector, comm: Comm | None = None) ->
     return scaled
 
 
-def check_distribution(weights: Vector, comm: Comm | None = None) -> None:
-    """An error unless the weights are a distribution on the scale N * p."""
-    mean, least = mean_of(weights, comm), weights.min(initial=0)
-    if not (abs(mean - 1) < 1e-3 and least >= -1e-6):
-        raise ValueError(f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {least:g}; multiply p_i by N")
-
-
-def mean_of(values: Vector, comm: Comm | None = None) -> float:
+def mean_of(values: Vector, comm: Comm = LOCAL) -> float:
     """The mean over all rows, wherever they lie."""
-    if comm is None:
-        return float(values.mean(dtype=np.float64))
-    return comm.total(float(values.sum(dtype=np.float64))) / comm.total(len(values))
+    everyones = comm.exchange([float(values.sum(dtype=np.float64)), len(values)])
+    return float(sum(everyones[:, 0].tolist()) / sum(everyones[:, 1].tolist()))
 
 
-def blocks(n: int, size: int = 1 << 17) -> Iterator[slice]:
-    """Slices small enough to stay in the cache: what is computed on one costs no memory, nor a trip to it."""
-    return (slice(start, start + size) for start in range(0, n, size))
+def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
+    """Raise unless the value is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"need {name} to be one of {', '.join(map(repr, choices))}; got {value!r}")
 
 
-def to_tensor(values: NDArray[Any], like: Array) -> Tensor:
-    """A tensor on the device of `like`, without a copy if that is the CPU."""
-    return torch.from_numpy(values).to(like.device if isinstance(like, Tensor) else "cpu")
+def _extremes(values: Vector) -> tuple[Real, Real]:
+    """The least and the largest value in one pass over memory; NaN wins the first."""
+    least, largest = values.dtype.type(np.inf), values.dtype.type(-np.inf)
+    for rows in blocks(len(values)):
+        least, largest = np.minimum(least, values[rows].min()), np.maximum(largest, values[rows].max())
+    return least, largest
 
 
-def to_scalar(value: float | Real, like: Array) -> Tensor:
-    """A tensor with one number in it, in float64 unless the number has a precision of its own."""
-    return to_tensor(np.asarray(value), like)
-
-
-def _as_numpy(array: Array) -> Vector:
-    if isinstance(array, Tensor):
-        array = array.detach().cpu()
-        array = (array.float() if array.dtype in (torch.float16, torch.bfloat16) else array).numpy()
-    values = np.asarray(array)
-    if values.dtype == np.float16:
-        return values.astype(np.float32)
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
-
-
-def _diverged(losses: Vector, rows: Tensor | None) -> str:
+def _describe_divergence(losses: Vector, rows: NDArray[np.int64] | None) -> str:
     bad = np.flatnonzero(np.isnan(losses) | np.isneginf(losses))
     found = f"all {len(losses)} losses are +inf"
     if len(bad):
-        names = (bad if rows is None else rows.cpu().numpy()[bad])[:5].tolist()
+        names = (bad if rows is None else rows[bad])[:5].tolist()
         more = ", ..." if len(bad) > len(names) else ""
         found = f"{len(bad)} of {len(losses)} losses are NaN or -inf (rows {', '.join(map(str, names))}{more})"
     return (

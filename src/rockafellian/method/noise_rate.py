@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.validation import Array
+from rockafellian._internal.arrays import Array
 
 Floats = NDArray[np.floating[Any]]
 

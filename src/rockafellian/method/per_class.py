@@ -1,4 +1,4 @@
-"""A rule applied to rows: to all of them together, or to each class on its own, so that no class vanishes."""
+"""A rule applied to rows: to all of them together, or class by class, so that no class vanishes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.kth_largest import LOCAL, max_count, min_count
-from rockafellian._internal.validation import UNKNOWN, Comm, mean_of, read_losses
-from rockafellian.method.reweight import RRM, RuleResult, optimality_gap
+from rockafellian._internal.arrays import UNKNOWN, Vector, as_numpy, blocks
+from rockafellian._internal.comm import LOCAL, Comm
+from rockafellian._internal.kth_largest import max_count, min_count
+from rockafellian._internal.validation import Losses, mean_of, read_losses, read_prior
+from rockafellian.method.reweight import RRM, RuleResult, excess_cost
+
+Mask = NDArray[np.bool_]
+Index = NDArray[np.intp]
 
 
 class Rule(Protocol):
@@ -25,156 +30,188 @@ class Rule(Protocol):
         """Return the next weights, with the mean of the old, and the threshold."""
 
 
+class LabelEvidence(NamedTuple):
+    """What is known of rows beside their losses: their labels, and whether the predicted label is another."""
+
+    labels: NDArray[np.int32]
+    disagrees: Mask
+
+
 class Reweighted(NamedTuple):
     """New weights with the mean of the old, the removed rows, the largest threshold, and the optimality gap."""
 
-    weights: Tensor
-    removed: Tensor
+    weights: Vector
+    removed: Mask
     threshold: float | None
     gap: float | None
 
 
-class LabelEvidence(NamedTuple):
-    """What is known of rows beside their losses: their labels, and whether the predicted label is another."""
+class Rows(NamedTuple):
+    """What a rule is applied to: losses, the weights until now (with mean 1), and a prior if there is one."""
 
-    labels: Tensor
-    disagrees: Tensor
+    losses: Losses
+    weights: Vector
+    prior: Vector | None = None
+
+    def take(self, at: Index | Mask) -> Rows:
+        """Some of the rows, as a problem of their own."""
+        comm, prior = self.losses.comm, None if self.prior is None else self.prior[at]
+        before = self.weights[at]
+        mean = mean_of(before, comm)
+        before = before / before.dtype.type(mean) if mean > 0 else np.ones_like(before)
+        return Rows(read_losses(self.losses.values[at], comm=comm), before, prior)
 
 
 def apply_rule(
     rule: Rule,
-    losses: Tensor,
-    before: Tensor,
-    prior: Tensor | None = None,
+    rows: Rows,
     evidence: LabelEvidence | None = None,
-    comm: Comm = LOCAL,
     *,
     per_class: bool = False,
     class_limit: float = 0.9,
 ) -> Reweighted:
-    """The rule's weights for rows whose weights `before` have mean 1.
+    """The rule's weights for the rows, the removed rows, and how far they are from an optimum.
 
     Args:
         rule: the rule; only an `RRM` can be applied by class.
-        losses: one per row.
-        before: the weights until now, with mean 1.
-        prior: unequal nominal weights.
+        rows: losses, weights and prior.
         evidence: labels and predictions of the rows; without it, all rows are one class.
-        comm: where the rows lie.
         per_class: apply the rule to each class, so that each keeps its nominal mass.
         class_limit: the largest fraction of a class that may be removed.
     """
-    split = [(rule, torch.arange(len(losses), device=losses.device))]
-    if isinstance(rule, RRM) and evidence is not None:
-        split = _split(rule, losses, evidence, comm, per_class, class_limit)
-    if len(split) == 1:
-        return _apply_to_part(split[0][0], losses, before, prior, comm)
-    nominal = torch.ones_like(losses) if prior is None else prior
-    everywhere, n = _mean(nominal, comm), comm.total(len(losses))
-    weights, removed = torch.empty_like(losses), torch.empty_like(losses, dtype=torch.bool)
-    thresholds, gap = [-math.inf], 0.0
-    for own, rows in split:  # each part keeps its nominal mass
-        mass = _mean(nominal[rows], comm) / everywhere
-        mean = _mean(before[rows], comm)
-        old = before[rows] / mean if mean > 0 else torch.ones_like(losses[rows])
-        part = _apply_to_part(own, losses[rows], old, None if prior is None else prior[rows], comm)
-        weights[rows], removed[rows] = mass * part.weights, part.removed
-        assert part.threshold is not None  # an RRM has both
-        assert part.gap is not None
-        thresholds.append(part.threshold)
-        gap += mass * part.gap * comm.total(len(rows)) / n
-    return Reweighted(weights, removed, max(thresholds), gap)
+    if not isinstance(rule, RRM) or evidence is None:
+        return _apply(rule, rows)
+    if per_class:
+        return _join(rows, _split_all(rule, rows, evidence, class_limit))
+    made = _apply(rule, rows)
+    crowded = _crowded(made.removed, evidence.labels, class_limit, rows.losses.comm)
+    return _join(rows, _split_off(rule, rows, evidence, made.removed, crowded, class_limit)) if crowded else made
 
 
-def _apply_to_part(rule: Rule, losses: Tensor, before: Tensor, prior: Tensor | None, comm: Comm) -> Reweighted:
-    more: dict[str, Any] = {} if prior is None else {"prior": prior}
-    if comm is not LOCAL:
-        more["comm"] = comm
-    made = rule(losses, before, **more)
+def _apply(rule: Rule, rows: Rows) -> Reweighted:
+    """The rule applied to all rows together."""
+    c, comm = rows.losses, rows.losses.comm
+    if isinstance(rule, RRM):
+        found = rule(c, rows.weights, rows.prior)
+        weights = as_numpy(found.weights)
+    else:
+        found, weights = _call_custom(rule, rows)
+    if found.threshold is None:
+        return Reweighted(weights, weights == 0, None, None)
+    q = read_prior(rows.prior, c.values, comm)
+    gap = comm.total(excess_cost(c, weights, q, found.threshold)) / c.n
+    return Reweighted(weights, c.values > found.threshold, found.threshold, gap)
+
+
+def _call_custom(rule: Rule, rows: Rows) -> tuple[RuleResult, Vector]:
+    """What a user's rule returns, checked."""
+    c = rows.losses
+    more: dict[str, Any] = {} if rows.prior is None else {"prior": torch.from_numpy(rows.prior)}
+    if c.comm is not LOCAL:
+        more["comm"] = c.comm
+    made: Any = rule(torch.from_numpy(c.values), torch.from_numpy(rows.weights), **more)
     if not isinstance(made, tuple) or len(made) != 2:
         raise ValueError(
-            f"need the rule to return (weights, threshold), got {type(made).__name__}; threshold may be None"
+            f"need the rule to return (weights, threshold), got {type(made).__name__}; the threshold may be None"
         )
-    weights, threshold = torch.as_tensor(made[0]).to(losses), made[1]
-    low, high = weights.aminmax() if len(weights) else (losses.new_zeros(()),) * 2  # NaN wins both
-    if weights.shape != losses.shape or not (low >= 0 and high < math.inf):
+    weights = as_numpy(torch.as_tensor(made[0])).astype(c.values.dtype, copy=False)
+    low, high = weights.min(initial=np.inf), weights.max(initial=-np.inf)  # NaN wins both
+    if weights.shape != c.values.shape or (len(weights) and not (low >= 0 and high < math.inf)):
         raise ValueError(
-            f"need the rule to return {len(losses)} finite weights >= 0, got shape {tuple(weights.shape)} "
+            f"need the rule to return {len(c.values)} finite weights >= 0, got shape {weights.shape} "
             f"from {low} to {high}"
         )
-    if threshold is None:
-        return Reweighted(weights, weights == 0, None, None)
-    gap = float(optimality_gap(losses, weights, threshold=threshold, prior=prior, comm=comm))
-    return Reweighted(weights, losses > threshold, float(threshold), gap)
+    return RuleResult(made[0], None if made[1] is None else float(made[1])), weights
 
 
-def _split(
-    rule: RRM, losses: Tensor, evidence: LabelEvidence, comm: Comm, per_class: bool, limit: float
-) -> list[tuple[Rule, Tensor]]:
-    """The rows in one part or several, each with the rule that holds for it.
+def _join(rows: Rows, parts: list[tuple[RRM, Index]]) -> Reweighted:
+    """The rule of each part applied to its rows; each part keeps its nominal mass."""
+    c, comm = rows.losses, rows.losses.comm
+    nominal = np.broadcast_to(np.float32(1), c.values.shape) if rows.prior is None else rows.prior
+    everywhere = mean_of(nominal, comm)
+    weights, removed = np.empty_like(c.values), np.empty(len(c.values), bool)
+    threshold, gap = -math.inf, 0.0
+    for rule, at in parts:
+        mass = mean_of(nominal[at], comm) / everywhere
+        made = _apply(rule, part := rows.take(at))
+        assert made.threshold is not None  # an RRM has both
+        assert made.gap is not None
+        weights[at], removed[at] = made.weights * weights.dtype.type(mass), made.removed
+        threshold = max(threshold, made.threshold)
+        gap += mass * made.gap * part.losses.n / c.n
+    return Reweighted(weights, removed, threshold, gap)
 
-    With `per_class` each class is a part. Its share of wrong labels is larger where the network disagrees with more of
-    its labels; over all classes it is the rule's. Otherwise a class is split off only if the rule would remove more
-    than `class_limit` of it.
+
+def _split_all(rule: RRM, rows: Rows, evidence: LabelEvidence, limit: float) -> list[tuple[RRM, Index]]:
+    """A part for each class, each with the rule for it.
+
+    Its contamination is larger where the network disagrees with more of its labels; over all classes it is the rule's.
     """
-    n_labels = (
-        int(comm.greatest(float(evidence.labels.max()) if len(evidence.labels) else UNKNOWN)) + 2
-    )  # UNKNOWN is -1
-    rows_of = _count(evidence.labels, n_labels, comm)
-    if per_class:
-        classes = [(evidence.labels == int(label) - 1).nonzero()[:, 0] for label in np.flatnonzero(rows_of)]
-        overall = _share(evidence.disagrees, comm)
-        return [
-            (_limited(_for_class(rule, evidence.disagrees[rows], overall, comm), losses[rows], comm, limit), rows)
-            for rows in classes
-        ]
-    removed = losses > rule.threshold(losses, comm)
-    removed_of = _count(evidence.labels[removed], n_labels, comm)
-    crowded = np.flatnonzero(removed_of > limit * rows_of) - 1
-    if len(crowded) == 0:
-        return [(rule, torch.arange(len(losses), device=losses.device))]
-    groups = [(evidence.labels == int(label)).nonzero()[:, 0] for label in crowded]
-    split: list[tuple[Rule, Tensor]] = [(_at_limit(rule, losses[rows], comm, limit), rows) for rows in groups]
-    rest = ~torch.isin(
-        evidence.labels, torch.tensor(crowded, dtype=evidence.labels.dtype, device=evidence.labels.device)
-    )
-    if comm.total(int(rest.count_nonzero())):  # where it goes on to remove the rows that it would have removed
-        split.append((rule.with_contamination(_share(removed[rest], comm)), rest.nonzero()[:, 0]))
-    return split
+    comm = rows.losses.comm
+    overall = _fraction(evidence.disagrees, comm)
+    parts = []
+    for label in np.flatnonzero(_count(evidence.labels, comm)) - 1:
+        at = np.flatnonzero(evidence.labels == label)
+        own = _for_class(rule, evidence.disagrees[at], overall, comm)
+        losses = read_losses(rows.losses.values[at], comm=comm)
+        removed = losses.values > own.threshold(losses)
+        parts.append((_at_limit(own, losses, limit) if _fraction(removed, comm) > limit else own, at))
+    return parts
 
 
-def _for_class(rule: RRM, disagrees: Tensor, overall: float, comm: Comm) -> RRM:
-    """The rule for one class: a share in proportion to how often the network disagrees there, in whole rows."""
+def _split_off(
+    rule: RRM, rows: Rows, evidence: LabelEvidence, removed: Mask, crowded: list[int], limit: float
+) -> list[tuple[RRM, Index]]:
+    """A part for each class of which the rule would remove too much, and one for all others."""
+    comm, parts = rows.losses.comm, []
+    for label in crowded:
+        at = np.flatnonzero(evidence.labels == label)
+        parts.append((_at_limit(rule, read_losses(rows.losses.values[at], comm=comm), limit), at))
+    rest = ~np.isin(evidence.labels, crowded)
+    if comm.total(int(np.count_nonzero(rest))):  # the same rows of the others are removed as before
+        parts.append((rule.with_contamination(_fraction(removed[rest], comm)), np.flatnonzero(rest)))
+    return parts
+
+
+def _crowded(removed: Mask, labels: NDArray[np.int32], limit: float, comm: Comm) -> list[int]:
+    """The labels of which more than the limit is removed."""
+    n_labels = _n_labels(labels, comm)
+    both = np.zeros((2, n_labels), np.int64)
+    for rows in blocks(len(labels)):
+        shifted = labels[rows] - UNKNOWN
+        both[0] += np.bincount(shifted, minlength=n_labels)
+        both[1] += np.bincount(shifted[removed[rows]], minlength=n_labels)
+    rows_of, removed_of = comm.totals(both)
+    found: list[int] = (np.flatnonzero(removed_of > limit * rows_of) + UNKNOWN).tolist()
+    return found
+
+
+def _for_class(rule: RRM, disagrees: Mask, overall: float, comm: Comm) -> RRM:
+    """The rule for one class: a contamination in proportion to how often the network disagrees, in whole rows."""
     if rule.gamma is not None:
         return rule
     assert isinstance(rule.contamination, float)
     n = int(comm.total(len(disagrees)))
-    share = rule.contamination * _share(disagrees, comm) / overall if overall else 0.0
-    return rule.with_contamination(min(min_count(share, n), n - 1) / n)
+    fraction = rule.contamination * _fraction(disagrees, comm) / overall if overall else 0.0
+    return rule.with_contamination(min(min_count(fraction, n), n - 1) / n)
 
 
-def _limited(rule: RRM, losses: Tensor, comm: Comm, limit: float) -> RRM:
-    """The rule, or one that removes no more than `class_limit` of these rows."""
-    removed = losses > rule.threshold(losses, comm)
-    return _at_limit(rule, losses, comm, limit) if _share(removed, comm) > limit else rule
+def _at_limit(rule: RRM, losses: Losses, limit: float) -> RRM:
+    """A rule that removes as many of these rows as the limit allows; rows that tie there all stay."""
+    edge, _ = losses.comm.kth_largest(losses.values, max_count(limit, losses.n) + 1)
+    return rule.with_contamination(_fraction(losses.values > edge, losses.comm))
 
 
-def _at_limit(rule: RRM, losses: Tensor, comm: Comm, limit: float) -> RRM:
-    """A rule that removes as many of these rows as `class_limit` allows; rows that tie there all stay."""
-    values, _ = read_losses(losses, comm=comm)
-    n = int(comm.total(len(values)))
-    edge, _ = comm.kth_largest(values, max_count(limit, n) + 1)
-    return rule.with_contamination(_share(torch.from_numpy(values > edge), comm))
+def _fraction(mask: Mask, comm: Comm) -> float:
+    everyones = comm.exchange([int(np.count_nonzero(mask)), len(mask)])
+    return float(everyones[:, 0].sum() / everyones[:, 1].sum())
 
 
-def _share(mask: Tensor, comm: Comm) -> float:
-    return comm.total(int(mask.count_nonzero())) / comm.total(len(mask))
+def _n_labels(labels: NDArray[np.int32], comm: Comm) -> int:
+    """How many labels there are, the unknown one included."""
+    return int(comm.greatest(float(labels.max(initial=UNKNOWN)))) - UNKNOWN + 1
 
 
-def _count(labels: Tensor, n_labels: int, comm: Comm) -> NDArray[np.int64]:
+def _count(labels: NDArray[np.int32], comm: Comm) -> NDArray[np.int64]:
     """How many rows have each label, the unknown one first."""
-    return comm.totals(np.bincount(labels.cpu().numpy() + 1, minlength=n_labels))
-
-
-def _mean(values: Tensor, comm: Comm) -> float:
-    return mean_of(values.cpu().numpy(), comm)
+    return comm.totals(np.bincount(labels - UNKNOWN, minlength=_n_labels(labels, comm)))

@@ -3,7 +3,7 @@
 Pure functions of one vector of losses. Weights have the scale `N * p_i`: 1 is nominal, 0 is removed, the mean is 1.
 `prior` puts given weights q_i (classes, a survey) in the place of the paper's 1/N; any positive scale will do.
 
-The arithmetic runs in numpy: on the CPU its comparisons and its selection are several times faster than torch's.
+The arithmetic runs in NumPy: on the CPU its comparisons and its selection are several times faster than torch's.
 Losses on another device make one round trip, and the same losses get the same weights on every device.
 """
 
@@ -11,25 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.kth_largest import LOCAL, kth_largest, max_count, min_count
+from rockafellian._internal.arrays import Array, Real, Vector, blocks, to_scalar, to_tensor
+from rockafellian._internal.comm import LOCAL, Comm
+from rockafellian._internal.kth_largest import kth_largest, max_count, min_count
 from rockafellian._internal.validation import (
-    Array,
-    Comm,
-    Real,
-    Vector,
-    blocks,
-    check_distribution,
+    Losses,
+    LossesLike,
+    check_choice,
+    mean_of,
     read_losses,
     read_prior,
     read_weights,
-    to_scalar,
-    to_tensor,
 )
 
 Spread: TypeAlias = Literal["argmin", "kept"]
@@ -72,7 +69,7 @@ def optimal_weights(
 
     `spread="argmin"` is the Corollary to Theorem 3.1, an optimum of the linear program: rows of least loss take all.
     `spread="kept"` is the target of eq. (2): all kept rows share. No optimum, but calm enough to train with.
-    `across` says where the rows lie, if not all of them are here.
+    `comm` says where the rows lie, if not all of them are here.
 
     >>> import torch
     >>> optimal_weights(torch.tensor([0.0, 0.5, 3.0]), gamma=1.0)
@@ -80,20 +77,10 @@ def optimal_weights(
     >>> optimal_weights(torch.tensor([0.0, 0.5, 3.0]), contamination=0.3, spread="kept")
     tensor([1.5000, 1.5000, 0.0000])
     """
-    _check_choice("spread", spread, Spread)
-    values, c_min = read_losses(losses, comm=comm)
-    n = comm.total(len(values))
-    weights, kept, smallest = _keep(values, c_min, _threshold(values, c_min, gamma, contamination, comm))
-    mass = float(kept)
-    if prior is not None:
-        weights *= read_prior(prior, values, comm)
-        mass = float(weights.sum(dtype=np.float64))
-    mass = comm.total(mass)
-    if spread == "kept":
-        weights *= n / mass
-    else:
-        weights[smallest] *= 1 + (n - mass) / comm.total(float(weights[smallest].sum(dtype=np.float64)))
-    return to_tensor(weights, losses)
+    check_choice("spread", spread, get_args(Spread))
+    c = read_losses(losses, comm=comm)
+    q = None if prior is None else read_prior(prior, c.values, comm)
+    return to_tensor(_weights_at(c, _threshold(c, gamma, contamination), spread, q), losses)
 
 
 def threshold_for(losses: Array, contamination: float) -> Tensor:
@@ -105,15 +92,14 @@ def threshold_for(losses: Array, contamination: float) -> Tensor:
     >>> threshold_for(torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.5)
     tensor(0.2000)
     """
-    values, c_min = read_losses(losses)
-    return to_scalar(_threshold(values, c_min, None, contamination), losses)
+    return to_scalar(_threshold(read_losses(losses), None, contamination), losses)
 
 
 def partition(losses: Array, gamma: float) -> Partition:
     """The four groups of Theorem 3.1, as masks: every row lies in exactly one of them."""
-    values, c_min = read_losses(losses)
-    threshold = _threshold(values, c_min, gamma, None)
-    smallest = values == c_min
+    c = read_losses(losses)
+    values, threshold = c.values, _threshold(c, gamma, None)
+    smallest = values == c.c_min
     edge = (values == threshold) & ~smallest
     above = values > threshold
     return Partition(*(to_tensor(mask, losses) for mask in (smallest, ~(smallest | edge | above), edge, above)))
@@ -128,12 +114,12 @@ def is_optimal(
     below the edge, nothing is given except to the smallest, nothing is left above it.
     `tolerance` is on the weights; losses are compared to within a few units in the last place.
     """
-    values, c_min = read_losses(losses)
+    c = read_losses(losses)
+    values, threshold = c.values, _threshold(c, gamma, None)
     w, q = read_weights(weights, values), read_prior(prior, values)
-    threshold = _threshold(values, c_min, gamma, None)
-    rounding = 8 * np.finfo(values.dtype).eps * max(abs(c_min), abs(threshold))
+    rounding = 8 * np.finfo(values.dtype).eps * max(abs(c.c_min), abs(threshold))
     least = np.where(values < threshold - rounding, q, 0)
-    greatest = np.where(values <= c_min + rounding, np.inf, np.where(values <= threshold + rounding, q, 0))
+    greatest = np.where(values <= c.c_min + rounding, np.inf, np.where(values <= threshold + rounding, q, 0))
     mean_is_one = abs(w.mean(dtype=np.float64) - 1) <= tolerance
     return bool(mean_is_one and np.all(w >= least - tolerance) and np.all(w <= greatest + tolerance))
 
@@ -141,7 +127,7 @@ def is_optimal(
 def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """Eq. (3) at these weights: mean(w * c) + gamma / 2 * mean|w - q|. A removed row costs nothing, even at `+inf`."""
     _check_one_of(gamma, None)
-    values, _ = read_losses(losses)
+    values = read_losses(losses).values
     w, q = read_weights(weights, values).astype(np.float64), read_prior(prior, values)
     expected_loss = np.where(w == 0, 0, values) @ w / len(values)
     return to_scalar(expected_loss + gamma / 2 * np.abs(w - q).mean(), losses)
@@ -149,9 +135,9 @@ def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | Non
 
 def optimal_value(losses: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """The linear program's optimum v(theta) of eq. (3), in closed form: mean(q * min(c, c_min + gamma))."""
-    values, c_min = read_losses(losses)
-    capped = np.minimum(values, _threshold(values, c_min, gamma, None))
-    return to_scalar((capped * read_prior(prior, values)).mean(dtype=np.float64), losses)
+    c = read_losses(losses)
+    capped = np.minimum(c.values, _threshold(c, gamma, None))
+    return to_scalar((capped * read_prior(prior, c.values)).mean(dtype=np.float64), losses)
 
 
 def optimality_gap(
@@ -161,7 +147,6 @@ def optimality_gap(
     gamma: float | None = None,
     threshold: Tensor | float | None = None,
     prior: Array | None = None,
-    comm: Comm = LOCAL,
 ) -> Tensor:
     """`objective` minus `optimal_value`: at least 0, and exactly 0 for the Corollary's weights.
 
@@ -170,13 +155,20 @@ def optimality_gap(
     """
     if (gamma is None) == (threshold is None):
         raise ValueError(f"need gamma or threshold, got gamma={gamma} and threshold={threshold}; pass exactly one")
-    values, c_min = read_losses(losses, comm=comm)
-    w, q = read_weights(weights, values), read_prior(prior, values, comm)
-    check_distribution(w, comm)
-    given = _threshold(values, c_min, gamma, None) if threshold is None else values.dtype.type(float(threshold))
-    cap = min(given, np.finfo(values.dtype).max)  # so that 0 * (cap - c) is 0
-    total = sum(_waste(values[rows], w[rows], q[rows], c_min, cap) for rows in blocks(len(values)))
-    return to_scalar(comm.total(total) / comm.total(len(values)), losses)
+    c = read_losses(losses)
+    w, q = read_weights(weights, c.values), read_prior(prior, c.values)
+    mean, least = mean_of(w), w.min(initial=0)
+    if not (abs(mean - 1) < 1e-3 and least >= -1e-6):
+        raise ValueError(f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {least:g}; multiply p_i by N")
+    given = _threshold(c, gamma, None) if threshold is None else c.values.dtype.type(float(threshold))
+    return to_scalar(excess_cost(c, w, q, given) / c.n, losses)
+
+
+def excess_cost(c: Losses, w: Vector, q: Vector, threshold: float | Real) -> float:
+    """N times the optimality gap of weights w over the rows that are here."""
+    cap = min(c.values.dtype.type(threshold), np.finfo(c.values.dtype).max)  # so that 0 * (cap - c) is 0
+    parts = (_excess(c.values[rows], w[rows], q[rows], c.c_min, cap) for rows in blocks(len(c.values)))
+    return sum(parts, 0.0)
 
 
 def wasserstein_value(
@@ -192,11 +184,11 @@ def wasserstein_value(
         raise ValueError(
             f"need multiplier or budget, got multiplier={multiplier} and budget={budget}; pass exactly one"
         )
-    values, c_min = read_losses(losses)
-    values = values.astype(np.float64)
-    if np.isinf(values).any():
+    c = read_losses(losses)
+    values = c.values.astype(np.float64)
+    if np.isinf(c.largest):
         raise ValueError("need finite losses, as the Proposition does; got +inf: leave those rows out")
-    lowest = max(-float(c_min), 0.0)
+    lowest = max(-float(c.c_min), 0.0)
     if multiplier is None:
         multiplier = max(_loss_at_edge(values, budget), lowest)
     if not lowest <= multiplier < math.inf:
@@ -209,8 +201,8 @@ def wasserstein_value(
 class RRM:
     """The rule of Algorithm 3: weights -> (1 - mu) * weights + mu * optimal_weights(losses).
 
-    Give `gamma` or `contamination` (C' of Algorithm 1), or neither: `RRM()` is `contamination="auto"`, the share that
-    SampleWeights finds from what the network says. `mu` is 0.5 with gamma and 1 with a contamination unless given.
+    Give `gamma` or `contamination` (C' of Algorithm 1), or neither: `RRM()` is `contamination="auto"`, the noise rate
+    that SampleWeights estimates from predictions. `mu` is 0.5 with gamma and 1 with a contamination unless given.
     `penalty="tv"` is eq. (3), which removes above c_min + gamma. `penalty="l1"` is the form printed in Algorithm 3,
     which removes above c_min + 2 * gamma; the paper's tables were run with it.
     """
@@ -225,8 +217,8 @@ class RRM:
         if self.gamma is None and self.contamination is None:
             object.__setattr__(self, "contamination", "auto")
         _check_one_of(self.gamma, 0.0 if self.contamination == "auto" else self.contamination)
-        _check_choice("spread", self.spread, Spread)
-        _check_choice("penalty", self.penalty, Penalty)
+        check_choice("spread", self.spread, get_args(Spread))
+        check_choice("penalty", self.penalty, get_args(Penalty))
         if self.mu is None:
             object.__setattr__(self, "mu", 0.5 if self.contamination is None else 1.0)
         elif not 0 < self.mu <= 1:
@@ -234,34 +226,38 @@ class RRM:
 
     @property
     def auto(self) -> bool:
-        """Whether the share of wrong labels is still to be found."""
+        """Whether the noise rate is to be estimated."""
         return self.contamination == "auto"
 
     def with_contamination(self, contamination: float) -> RRM:
-        """The same rule with this share of wrong labels."""
+        """The same rule with this noise rate."""
         return replace(self, gamma=None, contamination=contamination)
 
-    def threshold(self, losses: Array, comm: Comm = LOCAL) -> Tensor:
+    def threshold(self, losses: LossesLike, comm: Comm = LOCAL) -> float:
         """The loss above which this rule removes a row."""
-        values, c_min = read_losses(losses, comm=comm)
-        return to_scalar(_threshold(values, c_min, self._eq3_gamma, self._share, comm), losses)
+        return float(_threshold(read_losses(losses, comm=comm), self._eq3_gamma, self._fraction))
 
-    def __call__(self, losses: Array, weights: Array, prior: Array | None = None, comm: Comm = LOCAL) -> RuleResult:
+    def __call__(
+        self, losses: LossesLike, weights: Array, prior: Array | None = None, comm: Comm = LOCAL
+    ) -> RuleResult:
         """The next weights, mu of the way from these to the optimum, and the threshold."""
-        gamma, share = self._eq3_gamma, self._share
-        optimum = optimal_weights(losses, gamma=gamma, contamination=share, spread=self.spread, prior=prior, comm=comm)
-        target = optimum.cpu().numpy()
+        c = read_losses(losses, comm=comm)
+        threshold = _threshold(c, self._eq3_gamma, self._fraction)
+        q = None if prior is None else read_prior(prior, c.values, c.comm)
+        target = _weights_at(c, threshold, self.spread, q)
+        old = read_weights(weights, target)
         assert self.mu is not None
-        # Paper: Algorithm 3 prints mu * u* + (1 - mu); Table 5 shows that the old u belongs behind the (1 - mu).
-        mixed = (1 - self.mu) * read_weights(weights, target) + self.mu * target
-        return RuleResult(to_tensor(mixed, losses), float(self.threshold(losses, comm)))
+        if self.mu < 1:
+            # Paper: Algorithm 3 prints mu * u* + (1 - mu); Table 5 shows that the old u belongs behind the (1 - mu).
+            target = (1 - self.mu) * old + self.mu * target
+        return RuleResult(to_tensor(target, weights), float(threshold))
 
     @property
-    def _share(self) -> float | None:
+    def _fraction(self) -> float | None:
         if self.contamination == "auto":
             raise ValueError(
-                "need a share of wrong labels, which RRM() leaves to SampleWeights to find; "
-                "pass RRM(contamination=0.2) or RRM().told(0.2)"
+                "need a contamination, which RRM() leaves to SampleWeights to estimate; "
+                "pass RRM(contamination=0.2) or RRM().with_contamination(0.2)"
             )
         return self.contamination
 
@@ -271,44 +267,49 @@ class RRM:
         return 2 * self.gamma if self.gamma is not None and self.penalty == "l1" else self.gamma
 
 
-def _threshold(
-    values: Vector, c_min: Real, gamma: float | None, contamination: float | None, comm: Comm = LOCAL
-) -> Real:
+def _threshold(c: Losses, gamma: float | None, contamination: float | None) -> Real:
     """The loss above which rows are removed, c_min + gamma or l_{1-C'}: one number serves both modes."""
     _check_one_of(gamma, contamination)
     if contamination is not None:
-        return _quantile(values, contamination, comm)
+        return _quantile(c, contamination)
     with np.errstate(over="ignore"):
-        threshold: Real = min(c_min + values.dtype.type(gamma), np.finfo(values.dtype).max)
+        threshold: Real = min(c.c_min + c.values.dtype.type(gamma), np.finfo(c.values.dtype).max)
     return threshold
 
 
-def _quantile(values: Vector, contamination: float, comm: Comm) -> Real:
-    real = values.dtype.type
-    largest, none_qualifies = real(comm.greatest(values.max(initial=-np.inf))), real(np.inf)
-    if np.isinf(largest):  # an infinite loss is removed whatever the share
-        finite = values[np.isfinite(values)].max(initial=-np.inf)
-        largest = none_qualifies = real(comm.greatest(finite))
-    rows_above = min_count(contamination, int(comm.total(len(values))))
+def _quantile(c: Losses, contamination: float) -> Real:
+    rows_above = min_count(contamination, c.n)
     if rows_above == 0:
-        return largest
-    _, below = comm.kth_largest(values, rows_above)
+        return c.largest_finite  # an infinite loss is removed whatever the contamination
+    _, below = c.comm.kth_largest(c.values, rows_above)
+    none_qualifies = c.largest_finite if np.isinf(c.largest) else c.values.dtype.type(np.inf)
     return below if below > -np.inf else none_qualifies
 
 
-def _keep(values: Vector, c_min: Real, threshold: Real) -> tuple[Vector, int, NDArray[np.intp]]:
-    """Ones for the rows to keep and zeros above the threshold, how many are kept, and which have the least loss."""
-    weights, kept, smallest = np.empty_like(values), 0, []
-    for rows in blocks(len(values)):
-        below = values[rows] <= threshold
+def _weights_at(c: Losses, threshold: Real, spread: Spread, q: Vector | None) -> Vector:
+    """The target of a re-weighting: nothing above the threshold, its mass with the kept rows or those of least loss."""
+    weights, kept, smallest = np.empty_like(c.values), 0, []
+    for rows in blocks(len(c.values)):
+        block = c.values[rows]
+        below = block <= threshold
         weights[rows] = below
         kept += int(np.count_nonzero(below))
-        if values[rows].min() == c_min:
-            smallest.append(np.flatnonzero(values[rows] == c_min) + rows.start)
-    return weights, kept, np.concatenate([np.empty(0, np.intp), *smallest])
+        if spread == "argmin" and block.min() == c.c_min:
+            smallest.append(np.flatnonzero(block == c.c_min) + rows.start)
+    if q is not None:
+        weights *= q
+    here = kept if q is None else weights.sum(dtype=np.float64)
+    least = np.concatenate([np.empty(0, np.intp), *smallest])
+    everyones = c.comm.exchange([here, weights[least].sum(dtype=np.float64)])
+    mass, least_mass = (sum(part.tolist()) for part in everyones.T)
+    if spread == "kept":
+        weights *= c.n / mass
+    else:
+        weights[least] *= 1 + (c.n - mass) / least_mass
+    return weights
 
 
-def _waste(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
+def _excess(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
     """What these rows add to the objective beyond the optimum, whose multiplier is c_min + gamma / 2."""
     with np.errstate(over="ignore"):
         given = np.maximum(w - q, 0) * (np.minimum(c, cap) - c_min)  # to a row that is not of least loss
@@ -333,9 +334,4 @@ def _check_one_of(gamma: float | None, contamination: float | None) -> None:
     if gamma is not None and not 0 < gamma < math.inf:
         raise ValueError(f"need a finite gamma > 0, in units of the loss; got {gamma}")
     if contamination is not None and (isinstance(contamination, str) or not 0 <= contamination < 1):
-        raise ValueError(f"need a contamination in [0, 1), a share of the rows; got {contamination!r}")
-
-
-def _check_choice(name: str, value: object, choices: Any) -> None:
-    if value not in get_args(choices):
-        raise ValueError(f"need {name} to be one of {', '.join(map(repr, get_args(choices)))}; got {value!r}")
+        raise ValueError(f"need a contamination in [0, 1), a fraction of the rows; got {contamination!r}")

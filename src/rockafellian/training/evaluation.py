@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rockafellian._internal.comm import PROCESSES, BatchShard
-from rockafellian._internal.kth_largest import LOCAL
+from rockafellian._internal.comm import LOCAL, PROCESSES, BatchShard
 from rockafellian._internal.modes import eval_mode
 from rockafellian.attacks import Attack
 from rockafellian.losses import for_rows

@@ -18,8 +18,8 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from rockafellian._internal.arrays import Array
 from rockafellian._internal.comm import is_distributed, peer_failure, rank
-from rockafellian._internal.validation import Array
 from rockafellian.attacks import Attack
 from rockafellian.training.batches import Rows
 from rockafellian.training.epoch import LossesFrom, Moment, Run

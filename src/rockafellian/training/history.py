@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from rockafellian._internal.extras import missing
-from rockafellian.weights.sample_weights import Reweighting
+from rockafellian.weights.reweighting import Reweighting
 
 if TYPE_CHECKING:
     import pandas

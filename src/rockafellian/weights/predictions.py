@@ -1,39 +1,33 @@
-"""Notes: what the network said of each row, in the same few bytes a row however many classes there are."""
+"""Predictions: what the network predicts for each row, in 20 bytes a row however many classes there are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.validation import UNKNOWN
+from rockafellian._internal.arrays import UNKNOWN
 
-
-class Words(NamedTuple):
-    """What a network said of rows: beside the label given, its choice, how sure it was, and the margin of the label."""
-
-    labels: Tensor
-    predicted: Tensor
-    probability: Tensor
-    margin: Tensor
+#: The rows of a matrix of predictions, one column per data row.
+LABEL, PREDICTED, PROBABILITY, MARGIN = range(4)
 
 
 class Predictions:
-    """By row: the label given, what the network said last and how surely, and the margin of the label over the run.
+    """By row: its label, the label predicted last and its probability, and the margin of the label over the run.
 
-    The margin is the label's logit minus the largest other one, below 0 where the network says something else. Its
-    average over a run ranks rows well (the area under the margin of Pleiss et al., 2020). Memory: 20 bytes a row.
+    The margin is the label's logit minus the largest other one, below 0 where another label is predicted. Its average
+    over a run ranks rows well (the area under the margin of Pleiss et al., 2020). Memory: 20 bytes a row.
     """
 
     PER_ROW = ("labels", "predicted", "probability", "_margin_sum", "_count")
 
     def __init__(self, n_samples: int) -> None:
         self.labels, self.predicted = torch.full((2, n_samples), UNKNOWN, dtype=torch.int32).unbind()
-        #: Of what the network said last, by its own account.
+        #: Of the label predicted last, as the network says.
         self.probability = torch.full((n_samples,), torch.nan)
         self._margin_sum, self._count = torch.zeros(2, n_samples).unbind()
 
@@ -42,46 +36,53 @@ class Predictions:
 
     @property
     def seen(self) -> Tensor:
-        """The rows of which the network has said anything."""
+        """The rows that have a prediction."""
         return self._count > 0
 
     @property
     def disagrees(self) -> Tensor:
-        """The rows of which the network last said something else than their label."""
+        """The rows for which the label predicted last is not the given one."""
         return self.predicted != self.labels
 
     @property
     def average_margin(self) -> Tensor:
-        """The mean margin of each row's label over the run, NaN where there was none."""
+        """The mean margin of each row's label over the run, NaN where there is none."""
         return self._margin_sum / self._count
 
     @property
     def label_quality(self) -> Tensor:
-        """A score in [0, 1] to rank rows by, the worst label lowest: the average margin, squeezed; NaN where none."""
+        """A score in [0, 1] to rank rows by, the worst label lowest: the sigmoid of the average margin."""
         return self.average_margin.sigmoid()
 
-    def add(self, rows: Tensor, words: Words) -> None:
-        """Take down what the network said of these rows; of a row that comes twice, the last stands and both count."""
-        at = rows.numpy()
-        labels, predicted, probability, margin = (part.numpy() for part in words)
-        self._check_labels(at, labels)
-        # numpy fixes the order of writing where a row comes twice; torch does not.
-        self.labels.numpy()[at] = labels
-        self.predicted.numpy()[at] = predicted
-        self.probability.numpy()[at] = probability
-        np.add.at(self._margin_sum.numpy(), at, margin)
-        np.add.at(self._count.numpy(), at, np.float32(1))
+    def add(self, rows: NDArray[np.int64], predicted: NDArray[np.float32]) -> None:
+        """Record predictions; of a row that comes twice, the last one stands and both margins count.
 
-    def _check_labels(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
-        """A row keeps its label. If it has another, the number is not that of the row."""
-        known = self.labels.numpy()[rows]
-        changed = np.flatnonzero((known != UNKNOWN) & (known != labels))
-        if len(changed):
-            first = changed[0]
+        Args:
+            rows: where each row lies in this object.
+            predicted: a matrix as `predict` makes it, checked by `check_labels`.
+        """
+        # NumPy fixes the order of writing where a row comes twice; torch does not.
+        self.labels.numpy()[rows] = predicted[LABEL]
+        self.predicted.numpy()[rows] = predicted[PREDICTED]
+        self.probability.numpy()[rows] = predicted[PROBABILITY]
+        np.add.at(self._margin_sum.numpy(), rows, predicted[MARGIN])
+        np.add.at(self._count.numpy(), rows, np.float32(1))
+
+    def check_labels(self, rows: NDArray[np.int64], predicted: NDArray[np.float32]) -> None:
+        """Raise if a row has another label than before, or two: then the index is not that of the row."""
+        labels, known = predicted[LABEL].astype(np.int32), self.labels.numpy()
+        before = known[rows]
+        known[rows] = labels  # of a row that comes twice, the last label stands
+        differ = np.flatnonzero(((before != UNKNOWN) & (before != labels)) | (known[rows] != labels))
+        last = known[rows]
+        known[rows] = before
+        if len(differ):
+            first = differ[0]
+            old, new = (before[first], labels[first]) if before[first] != UNKNOWN else (labels[first], last[first])
             raise ValueError(
-                f"need the same label of a row each time, got {labels[first]} for row {rows[first]}, which had "
-                f"{known[first]} before ({len(changed)} such rows): the index does not go with the rows, as if they "
-                "were shuffled without it; let the dataset give it, as Indexed(dataset) does"
+                f"need the same label of a row each time, but row {rows[first]} changed its label from {old} to {new} "
+                f"({len(differ)} such rows): index and rows are misaligned; wrap the dataset in Indexed, which gives "
+                "each row its index"
             )
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -89,22 +90,14 @@ class Predictions:
         return {name.removeprefix("_"): getattr(self, name).clone() for name in self.PER_ROW}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a `state_dict` of as many rows."""
+        """Restore a `state_dict` of as many rows."""
         for name in self.PER_ROW:
             getattr(self, name).copy_(state[name.removeprefix("_")])
 
 
-def words_of(logits: Tensor, labels: Tensor) -> Words:
-    """What these logits say, read by `as_classes`."""
-    (best, runner_up), (predicted, _) = (part.unbind(1) for part in logits.topk(2, dim=1))
-    own = logits.gather(1, labels[:, None])[:, 0]
-    margin = own - torch.where(predicted == labels, runner_up, best)
-    return Words(labels, predicted, (best - logits.logsumexp(1)).exp(), margin)
-
-
-def as_classes(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits (batch, classes) in float32 and labels as whole numbers; one logit a row stands for classes 0 and 1."""
-    z, given = logits.detach().cpu().float(), labels.detach().cpu()
+def read_logits(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits (batch, classes) in float32 and one label per row, checked by shape; a lone logit makes two classes."""
+    z, given = logits.detach().float(), labels.detach()
     if z.ndim == 1 or z.shape[1:] == (1,):
         z = torch.nn.functional.pad(z.reshape(-1, 1), (1, 0))
     given = given.reshape(-1) if given.shape == (len(z), 1) else given
@@ -113,11 +106,29 @@ def as_classes(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
             f"need logits (batch, classes) and one label a row, got {tuple(logits.shape)} and {tuple(labels.shape)}; "
             "leave logits and labels out where rows have several labels or none"
         )
-    whole = given.long()
-    low, high = (int(bound) for bound in whole.aminmax())
-    if low < 0 or high >= z.shape[1] or (given.is_floating_point() and not bool((whole == given).all())):
+    return z, given
+
+
+def predict(logits: Tensor, labels: Tensor) -> Tensor:
+    """A matrix (4, batch) of label, predicted label, its probability and the label's margin, on the logits' device.
+
+    Nothing is asked of a device, which would have to be waited for: labels out of range are found by `check_labels`.
+    """
+    (best, runner_up), (predicted, _) = (part.unbind(1) for part in logits.topk(2, dim=1))
+    given = labels.to(logits.device)
+    at = given.long().clamp(0, logits.shape[1] - 1)
+    own = logits.gather(1, at.unsqueeze(1)).squeeze(1)
+    margin = own - torch.where(predicted == at, runner_up, best)
+    probability = (best - logits.logsumexp(1)).exp()
+    return torch.stack([given.float(), predicted.float(), probability, margin])
+
+
+def check_labels(labels: Tensor | NDArray[Any], n_classes: int) -> None:
+    """Raise unless the labels are integers from 0 to n_classes - 1."""
+    low, high = labels.min(), labels.max()
+    whole = np.floor(labels) == labels if isinstance(labels, np.ndarray) else labels.floor() == labels
+    if low < 0 or high >= n_classes or not bool(whole.all()):
         raise ValueError(
-            f"need labels that are whole numbers from 0 to {z.shape[1] - 1}, as there are {z.shape[1]} classes; "
-            f"got {float(given.min()):g} to {float(given.max()):g}"
+            f"need labels that are integers from 0 to {n_classes - 1}, as there are {n_classes} classes; "
+            f"got {float(low):g} to {float(high):g}"
         )
-    return z, whole

@@ -1,69 +1,71 @@
-"""SampleWeights: the weights and the losses of every row, kept from batch to batch with the manners of a scheduler."""
+"""SampleWeights: the weight of every row, kept from batch to batch; call `step()` once per epoch, like a scheduler."""
 
 from __future__ import annotations
 
-import math
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field, fields
 from numbers import Integral
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal import comm as distributed
-from rockafellian._internal.kth_largest import LOCAL
-from rockafellian._internal.validation import Array, Comm, mean_of, read_losses, read_prior, to_tensor
+from rockafellian._internal.arrays import Array, Vector
+from rockafellian._internal.comm import LOCAL, PROCESSES, Comm, is_distributed
+from rockafellian._internal.validation import mean_of, read_losses, read_prior
 from rockafellian.method.noise_rate import Estimate
-from rockafellian.method.per_class import LabelEvidence, Rule, apply_rule
+from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule
 from rockafellian.method.reweight import RRM
+from rockafellian.weights import reweighting
+from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
 from rockafellian.weights.holdout import HoldOut
-from rockafellian.weights.pending import Pending, Report, joined
+from rockafellian.weights.loss_sums import LossSums
 from rockafellian.weights.predictions import Predictions
+from rockafellian.weights.reweighting import Reweighting
 
+#: Several threads may call `reduce`; one lock for all objects, so that they can be copied and pickled.
+_LOCK = threading.RLock()
 
-@dataclass(frozen=True)
-class Reweighting:
-    """The record of one re-weighting, made after `epoch`.
+NEEDS_LOGITS = (
+    "need logits and labels to estimate the noise rate or to weight each class; "
+    "call reduce(losses, index, logits=logits, labels=labels), or use RRM(contamination=0.2) without per_class"
+)
 
-    `threshold` and `gap` are None for a rule without a threshold. `precision` and `recall` of the removed rows are
-    known to `fit` where it was told which rows are mislabeled. Seconds do not count when records are compared:
-    `seconds` is all of it, with a pass for fresh losses if there was one, `rule_seconds` the step alone.
-    """
-
-    epoch: int
-    threshold: float | None
-    c_min: float
-    n_removed: int
-    removed_fraction: float
-    gap: float | None
-    precision: float | None = None
-    recall: float | None = None
-    seconds: float = field(default=0.0, compare=False)
-    rule_seconds: float = field(default=0.0, compare=False)
+NO_LOSS = "no loss was seen since the last re-weighting; call reduce in the loop or pass losses"
 
 
 class SampleWeights:
     """One weight per row of the training set: `reduce` in every batch, `step` after every epoch.
 
-    `rule` is any callable (losses, weights) -> weights; `RRM` is the paper's. It runs after every `every`-th epoch
-    (sigma of Algorithm 2), not counting the first `warmup` ones. `prior` gives the rows unequal weights to begin with
-    and is handed to the rule as `prior=`.
+    `RRM()`, the default rule, estimates the noise rate. A fifth of the rows, drawn by `seed`, is held out: it has no
+    weight until the network agrees with no more of its labels than an epoch before. Then the noise rate is estimated
+    from predictions for these rows, and re-weighting begins. Each re-weighting removes as many rows as the network
+    disagrees with, within the 90 % interval of the estimate.
 
-    `RRM()`, told no share of wrong labels, finds one: a fifth of the rows, drawn by `seed`, has no weight until the
-    network agrees with no more of their labels than an epoch before; then comes the `estimate` and the first
-    re-weighting. Each one removes as many rows as the network disagrees with, within the interval of the estimate.
-    Where an `estimate` was made in another way, none is held out.
+    In several processes (torch.distributed) `step`, which all must call, exchanges what each saw, and all have the same
+    weights; between two steps each knows what all knew at the last one. For very many rows, shard them: pass
+    `rows=shard(n_samples)` in every process. Then a process is shown only its own rows, `len`, `values` and `removed`
+    are of these, and `history` and `estimate` are of all.
 
-    Of several processes (torch.distributed) each says what it saw, and `step`, which all must call, brings it together:
-    all have the same weights. Between two steps each knows what all knew at the last one. For very many rows each
-    process holds only its own: `rows`, as `shard(n_samples)` gives them. It is shown only these, and `len`, `values`
-    and `removed` are of these; `history` and `estimate` are of all. All processes must then make it together.
+    `reduce` may be called from several threads. It never waits for a GPU: what it needs of a batch is kept there until
+    `step`, where the index is checked too. Memory: 24 bytes a row, and 20 more if `reduce` gets logits; on a GPU 24
+    bytes for each row seen in an epoch.
 
-    Memory: 24 bytes a row, and 20 for `notes` where `reduce` is told what the network says.
+    Args:
+        n_samples: how many rows the data set has.
+        rule: (losses, weights) -> (weights, threshold); `RRM` is the paper's.
+        per_class: apply the rule to each class, so that each keeps its mass. Needs logits and labels.
+        class_limit: the largest fraction of a class that may be removed, where labels are known.
+        every: re-weight after every so many epochs (sigma of Algorithm 2).
+        warmup: epochs before the first that counts.
+        prior: unequal weights to begin with; passed to the rule as `prior=`.
+        device: where `values` are; they follow the index to a GPU.
+        seed: draws the held-out rows.
+        estimate: a noise rate from elsewhere; then no row is held out.
+        rows: the rows of this process, if rows are sharded.
     """
-
-    PER_ROW = ("values", "last_removed", "_round_sum", "_round_count", "_run_sum", "_run_count")
 
     def __init__(
         self,
@@ -80,63 +82,35 @@ class SampleWeights:
         estimate: Estimate | None = None,
         rows: range | None = None,
     ) -> None:
-        for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"need {name} to be a whole number >= {least}, got {value!r}")
-        if not 0 <= class_limit <= 1:
-            raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
-        rule = RRM() if rule is None else rule
-        if not callable(rule):
-            raise ValueError(
-                f"need a rule (losses, weights) -> (weights, threshold), such as RRM(contamination=0.2); got {rule!r}"
-            )
-        auto = isinstance(rule, RRM) and rule.auto
-        if estimate is not None and not auto:
-            raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
-        if rows is not None and not (rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples):
-            raise ValueError(f"need rows to be a part of range({n_samples}), got {rows}; use shard({n_samples})")
-        #: How many rows there are, and the numbers of those that are held here.
-        self.n_samples = int(n_samples)
-        self.rows = range(n_samples) if rows is None else rows
-        #: Whether each process holds rows of its own.
+        self.rule: Rule = RRM() if rule is None else rule
+        _check_arguments(n_samples, self.rule, class_limit, every, warmup, estimate, rows)
+        self.per_class, self.class_limit, self.every, self.warmup = per_class, class_limit, every, warmup
+        #: How many rows there are, the indices of those that are here, and whether they are sharded over processes.
+        self.n_samples, self.rows = int(n_samples), range(n_samples) if rows is None else rows
         self.sharded = rows is not None
         if (held := self._comm.total(len(self.rows))) != n_samples:
-            raise ValueError(
-                f"need all processes to hold {n_samples} rows together, got {held}; use shard({n_samples})"
-            )
-        self.rule = rule
-        self.per_class = per_class
-        self.class_limit = class_limit
-        self.every = every
-        self.warmup = warmup
-        self.device = torch.device(device)
-        self.epoch = 0
-        self.history: list[Reweighting] = []
-        self._predictions: Predictions | None = None
-        #: The share of wrong labels, once `RRM()` has found it.
-        self.estimate = estimate
-        self.values = torch.ones(len(self.rows), device=self.device)
-        self._prior = None
-        if prior is not None:
-            self._prior = to_tensor(read_prior(prior, self.values.cpu().numpy(), self._comm), self.values)
-            self.values = self._prior.clone()
-        #: For each row the re-weighting, counted from 1, in which it last stood removed; 0 if never.
-        self.last_removed = torch.zeros(len(self.rows), dtype=torch.int32, device=self.device)
-        self._round_sum, self._round_count, self._run_sum, self._run_count = torch.zeros(
-            4, len(self.rows), device=self.device
-        ).unbind()
+            raise ValueError(f"need {n_samples} rows over all processes, got {held:g}; use shard({n_samples})")
+        self.epoch, self.history, self.estimate = 0, list[Reweighting](), estimate
         #: How often `reduce` or `remember` was called.
         self.reports = 0
-        self._pending = Pending()
-        self._reports: list[Report] = []
+        auto = isinstance(self.rule, RRM) and self.rule.auto
         self._holdout = HoldOut(n_samples, seed, self.rows) if auto and estimate is None else None
         self._start = warmup
+        self._prior = None if prior is None else self._read_prior(prior)
+        self._host = self._nominal().copy()
         if self._holdout is not None:
-            self.values[self._holdout.rows] = 0
-            self.values /= mean_of(self.values.cpu().numpy(), self._comm)
+            self._host[self._holdout.rows] = 0
+            self._host /= self._host.dtype.type(mean_of(self._host, self._comm))
+        #: The weights, with mean 1.
+        self.values = torch.from_numpy(self._host).to(device)
+        #: By row the re-weighting, counted from 1, in which it was last removed; 0 if never.
+        self.last_removed = torch.zeros(len(self.rows), dtype=torch.int32)
+        self._losses = LossSums(len(self.rows))
+        self._predictions: Predictions | None = None
+        self._buffer, self._unsent = BatchBuffer(self.rows), list[Observed]()
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.rows)
 
     def __repr__(self) -> str:
         return f"SampleWeights({len(self)} rows, {self.n_removed} removed, epoch {self.epoch}, {self.rule})"
@@ -158,20 +132,26 @@ class SampleWeights:
 
     @property
     def held_out(self) -> Tensor | None:
-        """The numbers of the rows that are held out while `RRM()` looks for the share of wrong labels; None after."""
+        """The indices of the rows that are held out until the noise rate is estimated; None after."""
         return None if self._holdout is None else self._holdout.rows + self.rows.start
 
     @property
     def predictions(self) -> Predictions | None:
-        """What the network said of each row, or None if `reduce` was never told."""
-        self._take_down()
+        """The predictions for each row at the last `step` or `collect`; None if `reduce` got no logits."""
         return self._predictions
 
     @property
     def average_losses(self) -> Tensor:
-        """The mean of every loss seen of a row in the whole run, NaN if none was."""
-        self._take_down()
-        return (self._run_sum + self._round_sum) / (self._run_count + self._round_count)
+        """The mean of every loss seen of a row until the last `step` or `collect`, NaN if none was."""
+        return self._losses.average
+
+    @property
+    def due(self) -> bool:
+        """Whether the next `step` re-weights; while rows are held out, by what the last `synchronize` brought."""
+        counted = self.epoch + 1 - self._start
+        if self._holdout is None:
+            return counted > 0 and counted % self.every == 0
+        return counted > 0 and self._holdout.is_over(self._known_predictions(), self._comm)
 
     def reduce(
         self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
@@ -179,69 +159,79 @@ class SampleWeights:
         """The scalar to call `backward` on, mean(weights[index] * losses); remembers the losses for `step`.
 
         The mean is over the batch size and not over its weights, or a batch of removed rows would count like any other.
-        `logits` (batch, classes) and `labels`, if given, go into `notes`; `RRM()` and `per_class` need them.
+
+        Args:
+            losses: one per row of the batch.
+            index: the indices of the rows.
+            logits: (batch, classes); needed by `RRM()` and `per_class`, and for `findings`.
+            labels: the labels that the batch was trained on, with `logits`.
         """
-        rows = self.remember(losses, index, logits=logits, labels=labels)
-        return _weighted_mean(losses, self.values.index_select(0, rows).to(losses.device))
+        rows = self._read_batch(losses, index, logits, labels)
+        weights = self._weights_of(rows)
+        self._keep(rows, losses, logits, labels)
+        return _weighted_mean(losses, weights.to(losses.device, non_blocking=True))
 
     def remember(
         self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
-    ) -> Tensor:
-        """Only take note of these losses, for rows that the loop leaves out; returns their places among `rows`."""
-        rows = self._checked_rows(losses, torch.as_tensor(index))
-        self._pending.add(rows, losses, logits, labels)
-        self.reports += 1
-        if self._pending.is_full:
-            self._take_down()
-        return rows
+    ) -> None:
+        """Only remember the losses and predictions, for rows that the loop leaves out; arguments as for `reduce`."""
+        rows = self._read_batch(losses, index, logits, labels)
+        if rows.is_cpu:
+            check_index(rows.numpy() + self.rows.start, self.rows)
+        self._keep(rows, losses, logits, labels)
+
+    def collect(self) -> None:
+        """Bring what `reduce` saw until now into `predictions` and `average_losses`, in this process."""
+        with _LOCK:
+            observed = self._buffer.read(self._holdout)
+            if self._predictions is not None or len(observed) > 0:
+                known = self._predictions or Predictions(len(self))
+                for seen in observed:
+                    known.check_labels(seen.rows[seen.predicted], seen.predictions[:, seen.predicted])
+            if is_distributed() and not self.sharded:
+                self._unsent += observed  # until `synchronize`
+            else:
+                for seen in observed:
+                    self._add(seen)
+            self._buffer.clear()
 
     def synchronize(self) -> None:
-        """What all processes saw, known to each; all must call this. `step` does; `due` is the same for all then."""
-        self._take_down()
+        """`collect` over all processes, which all must call this; `step` does."""
+        self.collect()
         if self.sharded and self._comm.greatest(self._predictions is not None):
             self._predictions = self._predictions or Predictions(len(self))  # also where nothing was shown
-        elif distributed.is_distributed() and not self.sharded:
-            self._add(Report(*(distributed.gathered(part) for part in joined(self._reports))))
-            self._reports = []
-
-    @property
-    def _comm(self) -> Comm:
-        return distributed.PROCESSES if self.sharded else LOCAL
-
-    @property
-    def due(self) -> bool:
-        """Whether the next `step` re-weights."""
-        counted = self.epoch + 1 - self._start
-        if self._holdout is None:
-            return counted > 0 and counted % self.every == 0
-        return counted > 0 and self._holdout.is_over(self._known_predictions(), self._comm)
+        elif is_distributed() and not self.sharded:
+            for seen in exchange(self._unsent):
+                self._add(seen)
+            self._unsent = []
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
-        """Call once an epoch; re-weights when it is time to, and says whether it did.
+        """Call once per epoch; re-weights when it is time to, and returns whether it did. An error changes nothing.
 
-        Uses the mean of the losses `reduce` saw of each row since the last re-weighting; or a vector of N losses, or a
-        function that returns one and is called only when needed. Rows that were not seen keep their weight, and those
-        that were share the mass they had. An error leaves everything as it was.
+        Rows that were not seen keep their weight, and those that were share the mass they had.
+
+        Args:
+            losses: N losses, or a function that returns them and is called only when needed; by default the mean of
+                the losses that `reduce` saw of each row since the last re-weighting.
         """
         self.synchronize()
         epoch, due = self.epoch + 1, self.due
         if due:
             self._reweight(epoch, losses() if callable(losses) else losses)
         elif self._holdout is not None:
-            self._holdout.go_on(self._known_predictions(), self._comm)
+            self._holdout.start_epoch(self._known_predictions(), self._comm)
         if due or self._holdout is not None or epoch <= self.warmup:
-            self._forget_round()
+            self._losses.start_round()
         self.epoch = epoch
         return due
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, so that safetensors can hold it."""
-        self._take_down()
-        state = {name.removeprefix("_"): getattr(self, name).clone() for name in self.PER_ROW}
-        state["epoch"] = torch.tensor(self.epoch)
-        state["start"] = torch.tensor(self._start)
-        rows = [[math.nan if value is None else value for value in astuple(made)] for made in self.history]
-        state["history"] = torch.tensor(rows, dtype=torch.float64).reshape(-1, len(fields(Reweighting)))
+        self.collect()
+        state = {"values": self.values.clone(), "last_removed": self.last_removed.clone()}
+        state |= self._losses.state_dict()
+        state["epoch"], state["start"] = torch.tensor(self.epoch), torch.tensor(self._start)
+        state["history"] = reweighting.to_tensor(self.history)
         for name, part in (("predictions", self._predictions), ("holdout", self._holdout)):
             if part is not None:
                 state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
@@ -252,148 +242,172 @@ class SampleWeights:
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor."""
-        own = {name.removeprefix("_"): getattr(self, name) for name in self.PER_ROW}
-        if missing := {*own, "epoch", "start", "history"} - state.keys():
+        """Resume from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor."""
+        per_row = ("values", "last_removed", *LossSums.PER_ROW)
+        if missing := {*per_row, "epoch", "start", "history"} - state.keys():
             raise ValueError(f"need a state_dict of SampleWeights, but it lacks {', '.join(sorted(missing))}")
-        for name, tensor in own.items():
-            if state[name].shape != tensor.shape:
+        for name in per_row:
+            if state[name].shape != self.values.shape:
                 raise ValueError(
                     f"need a state of {len(self)} rows, got {name} of shape {tuple(state[name].shape)}; "
                     "it was saved for another data set"
                 )
-        for name, tensor in own.items():
-            tensor.copy_(state[name])
-        self.epoch = int(state["epoch"])
-        self.history = [_reweighting(values) for values in state["history"].tolist()]
-        self._start = int(state["start"])
-        self._pending, self._reports = Pending(), []
+        self._host[:] = state["values"].cpu().numpy()
+        self.values.copy_(torch.from_numpy(self._host))
+        self.last_removed.copy_(state["last_removed"])
+        self._losses.load_state_dict(state)
+        self.epoch, self._start = int(state["epoch"]), int(state["start"])
+        self.history = reweighting.from_tensor(state["history"])
+        self._buffer, self._unsent = BatchBuffer(self.rows), []
         self._predictions = _loaded(state, "predictions.", lambda: Predictions(len(self)))
         self._holdout = _loaded(state, "holdout.", lambda: HoldOut(self.rows.stop, 0, self.rows))
         self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
 
-    def _take_down(self) -> None:
-        """Bring what is pending into the sums and the notes; of several processes each keeps it until `step`."""
-        if self._pending:
-            held = None if self._holdout is None else self._holdout.rows
-            report = self._pending.report(held)
-            if distributed.is_distributed() and not self.sharded:
-                self._reports.append(report)
-            else:
-                self._add(report)
-            self._pending = Pending()
+    @property
+    def _comm(self) -> Comm:
+        return PROCESSES if self.sharded else LOCAL
 
-    def _add(self, report: Report) -> None:
-        """Bring a report into the sums and the notes."""
-        words = report.words
-        if words is not None:
-            self._predictions = self._predictions or Predictions(len(self))
-            self._predictions.add(*words)
-            if self._holdout is not None:
-                self._holdout.add(*report.chances)
-        rows, losses = (part.to(self.device) for part in report.losses)
-        self._round_sum.index_add_(0, rows, losses.to(self._round_sum))
-        self._round_count.index_add_(0, rows, torch.ones_like(self._round_count[rows]))
+    def _nominal(self) -> Vector:
+        """The weights of rows of which nothing is known."""
+        return np.ones(len(self.rows), np.float32) if self._prior is None else self._prior
 
-    def _known_predictions(self) -> Predictions:
-        predictions = self.predictions
-        if predictions is None:
+    def _read_prior(self, prior: Array) -> Vector:
+        return read_prior(prior, np.empty(len(self.rows), np.float32), self._comm)
+
+    def _read_batch(self, losses: Tensor, index: Array, logits: Tensor | None, labels: Tensor | None) -> Tensor:
+        """Where the rows of a batch lie here, once all is of the right shape."""
+        rows = torch.as_tensor(index)
+        if losses.ndim != 1 or losses.shape != rows.shape:
             raise ValueError(
-                "need to be told what the network says, to find the share of wrong labels or to weigh each class; "
-                "call reduce(losses, index, logits=logits, labels=labels), or RRM(contamination=0.2) without per_class"
-            )
-        return predictions
-
-    def _checked_rows(self, losses: Tensor, index: Tensor) -> Tensor:
-        if losses.ndim != 1 or losses.shape != index.shape:
-            raise ValueError(
-                f"need one loss per index, got losses {tuple(losses.shape)} and index {tuple(index.shape)}; "
+                f"need one loss per index, got losses {tuple(losses.shape)} and index {tuple(rows.shape)}; "
                 "build the loss with reduction='none'"
             )
-        if len(index) == 0 or index.is_floating_point():
-            raise ValueError(f"need the rows' numbers as whole numbers, got {len(index)} of {index.dtype}")
-        low, high = (int(bound) for bound in index.aminmax())
-        first = self.rows.start
-        if low < first or high >= self.rows.stop:
-            raise ValueError(
-                f"need an index from {first} to {self.rows.stop - 1}, got {low if low < first else high}; n_samples "
-                "must be the length of the dataset that Indexed wraps, and a process that holds only some rows must be "
-                "shown only these"
-            )
-        return index.to(self.device) - first
+        if len(rows) == 0 or rows.is_floating_point():
+            raise ValueError(f"need the rows' indices as integers, got {len(rows)} of {rows.dtype}")
+        if (logits is None) != (labels is None):
+            raise ValueError("need logits and labels together, got only one of them; pass both or neither")
+        for name, part in (("logits", logits), ("labels", labels)):
+            if part is not None and part.shape[:1] != rows.shape:
+                raise ValueError(f"need {name} for each of {len(rows)} rows, got shape {tuple(part.shape)}")
+        rows = rows if rows.dtype in (torch.int64, torch.int32) else rows.long()
+        return rows - self.rows.start if self.rows.start else rows
+
+    def _weights_of(self, rows: Tensor) -> Tensor:
+        """The weights of these rows; an index on the CPU is checked now, one on a GPU when it is collected."""
+        if not rows.is_cpu:
+            self.values = self.values.to(rows.device)  # or each batch would wait for its index
+            return self.values.index_select(0, rows.clamp(0, len(self) - 1))
+        try:
+            if self.values.is_cpu:
+                return self.values.index_select(0, rows)
+        except (IndexError, RuntimeError):
+            pass
+        check_index(rows.numpy() + self.rows.start, self.rows)
+        return self.values.index_select(0, rows.to(self.values.device, non_blocking=True))
+
+    def _keep(self, rows: Tensor, losses: Tensor, logits: Tensor | None, labels: Tensor | None) -> None:
+        with _LOCK:
+            self._buffer.add(rows, losses, logits, labels, self._holdout)
+            self.reports += 1
+            if self._buffer.is_full:
+                self.collect()
+
+    def _add(self, seen: Observed) -> None:
+        """Bring what was observed into the sums and the predictions."""
+        predicted = seen.predicted
+        if predicted.any():
+            self._predictions = self._predictions or Predictions(len(self))
+            at = slice(None) if predicted.all() else predicted
+            self._predictions.add(seen.rows[at], seen.predictions[:, at])
+        if self._holdout is not None:
+            self._holdout.add(*seen.held_out)
+        self._losses.add(seen.rows, seen.losses)
+
+    def _known_predictions(self) -> Predictions:
+        if self._predictions is None:
+            raise ValueError(NEEDS_LOGITS)
+        return self._predictions
 
     def _reweight(self, epoch: int, given: Array | None) -> None:
-        comm = self._comm
-        losses, seen = self._losses_by_row(given)
-        rows = slice(None) if seen.all() else seen.nonzero()[:, 0]
-        losses = losses[rows]
-        _, c_min = read_losses(losses, rows=None if isinstance(rows, slice) else rows, comm=comm)
-
-        estimate, current = self.estimate, self.values
-        if self._holdout is not None:  # the held rows get back the weight that they had lent to the others
-            estimate = self._holdout.estimate(self._known_predictions(), comm)
-            current = torch.ones_like(self.values) if self._prior is None else self._prior
+        losses, rows = self._losses.means() if given is None else (self._read_given(given), None)
+        at = slice(None) if rows is None else rows
+        c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
+        evidence, estimate, current = self._evidence(at), self.estimate, self._host
+        if self._holdout is not None:  # held-out rows get back the weight that they had lent to the others
+            estimate = self._holdout.estimate(self._known_predictions(), self._comm)
+            current = self._nominal()
         # Rows seen share the mass they had, so that the mean over all rows stays 1 whatever the others weigh.
-        all_seen = comm.total(int(seen.count_nonzero())) == comm.total(len(self))
-        share = 1.0 if all_seen else mean_of(current[rows].cpu().numpy(), comm)
-        before = current[rows] / share if share > 0 else torch.ones_like(losses)
-        evidence = self._evidence(rows)
+        mass = 1.0 if c.n == self.n_samples else mean_of(current[at], self._comm)
+        before = current[at] / current.dtype.type(mass) if mass > 0 else np.ones_like(c.values)
         rule = self.rule
         if estimate is not None and isinstance(rule, RRM) and rule.auto:
-            rule = rule.with_contamination(_believed(estimate, evidence, comm))
-        made = apply_rule(
-            rule,
-            losses,
-            before,
-            None if self._prior is None else self._prior[rows],
-            evidence,
-            comm,
-            per_class=self.per_class,
-            class_limit=self.class_limit,
-        )
+            rule = rule.with_contamination(_fraction_to_remove(estimate, evidence, self._comm))
+        problem = Rows(c, before, None if self._prior is None else self._prior[at])
+        made = apply_rule(rule, problem, evidence, per_class=self.per_class, class_limit=self.class_limit)
 
-        stands_removed = self.removed
-        stands_removed[rows] = made.removed
-        count = int(comm.total(int(stands_removed.count_nonzero())))
-        self.history.append(Reweighting(epoch, made.threshold, float(c_min), count, count / self.n_samples, made.gap))
-        self.last_removed[stands_removed] = len(self.history)
-        self.values[:] = current
-        self.values[rows] = made.weights * share
+        self._record(epoch, float(c.c_min), made, rows)
+        if rows is not None:
+            self._host[:] = current
+        self._host[at] = made.weights if mass == 1 else made.weights * made.weights.dtype.type(mass)
+        if not self.values.is_cpu:
+            self.values.copy_(torch.from_numpy(self._host), non_blocking=True)
         if self._holdout is not None:
             self.estimate, self._holdout, self._start = estimate, None, epoch
         if given is not None:
-            self._run_sum += losses
-            self._run_count += 1
+            self._losses.add_to_run(losses)
 
-    def _evidence(self, rows: slice | Tensor) -> LabelEvidence | None:
-        """Labels of these rows and whether the network disagrees; None where the loop does not tell and need not."""
-        rule = self.rule
-        needed = self.per_class or (isinstance(rule, RRM) and rule.auto and self.estimate is None)
-        predictions = self._known_predictions() if needed else self.predictions
-        if predictions is None:
-            return None
-        at = rows if isinstance(rows, slice) else rows.cpu()
-        return LabelEvidence(predictions.labels[at].to(self.device), predictions.disagrees[at].to(self.device))
-
-    def _losses_by_row(self, given: Array | None) -> tuple[Tensor, Tensor]:
-        """The losses to re-weight by and the rows that have one."""
-        if given is None:
-            seen = self._round_count > 0
-            if self._comm.total(int(seen.count_nonzero())) == 0:
-                raise ValueError("no loss was seen since the last re-weighting; call reduce in the loop or pass losses")
-            return self._round_sum / self._round_count, seen
-        losses = (given if isinstance(given, Tensor) else torch.tensor(given)).detach().to(self.values)
-        if losses.shape != self.values.shape:
+    def _read_given(self, given: Array) -> Vector:
+        """Losses of all rows, as the caller passed them."""
+        losses = (given if isinstance(given, Tensor) else torch.tensor(given)).detach()
+        if losses.shape != (len(self),):
             raise ValueError(
                 f"need {len(self)} losses, one per row in the order of the dataset; got shape {tuple(losses.shape)}"
             )
-        return losses, torch.ones_like(self.values, dtype=torch.bool)
+        values: Vector = losses.float().cpu().numpy()
+        return values
 
-    def _forget_round(self) -> None:
-        self._run_sum += self._round_sum
-        self._run_count += self._round_count
-        self._round_sum.zero_()
-        self._round_count.zero_()
+    def _evidence(self, at: slice | NDArray[np.int64]) -> LabelEvidence | None:
+        """Labels and disagreements of these rows; None where the loop passes no logits and needs none."""
+        auto = isinstance(self.rule, RRM) and self.rule.auto
+        if self._predictions is None and not (self.per_class or (auto and self.estimate is None)):
+            return None
+        known = self._known_predictions()
+        labels, predicted = known.labels.numpy()[at], known.predicted.numpy()[at]
+        return LabelEvidence(labels, predicted != labels)
+
+    def _record(self, epoch: int, c_min: float, made: Reweighted, rows: NDArray[np.int64] | None) -> None:
+        """Write down which rows are removed now; rows that were not seen stay as they were."""
+        removed = made.removed
+        if rows is not None:
+            removed = self.removed.numpy()
+            removed[rows] = made.removed
+        count = int(self._comm.total(int(np.count_nonzero(removed))))
+        self.history.append(Reweighting(epoch, made.threshold, c_min, count, count / self.n_samples, made.gap))
+        np.copyto(self.last_removed.numpy(), len(self.history), where=removed)
+
+
+def _check_arguments(
+    n_samples: int,
+    rule: Rule,
+    class_limit: float,
+    every: int,
+    warmup: int,
+    estimate: Estimate | None,
+    rows: range | None,
+) -> None:
+    for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
+    if not 0 <= class_limit <= 1:
+        raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
+    if not callable(rule):
+        raise ValueError(
+            f"need a rule (losses, weights) -> (weights, threshold), such as RRM(contamination=0.2); got {rule!r}"
+        )
+    if estimate is not None and not (isinstance(rule, RRM) and rule.auto):
+        raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
+    if rows is not None and not (rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples):
+        raise ValueError(f"need rows to be a part of range({n_samples}), got {rows}; use shard({n_samples})")
 
 
 def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
@@ -404,14 +418,6 @@ def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
         if mean.isfinite():
             return mean
     return (weights * losses.masked_fill(weights == 0, 0)).mean()
-
-
-def _reweighting(values: list[float]) -> Reweighting:
-    """A record read back from numbers, of which NaN stands for None."""
-    epoch, threshold, c_min, n_removed, *others = (None if math.isnan(value) else value for value in values)
-    assert epoch is not None
-    assert n_removed is not None
-    return Reweighting(int(epoch), threshold, c_min, int(n_removed), *others)  # type: ignore[arg-type]
 
 
 _Part = TypeVar("_Part", Predictions, HoldOut)
@@ -427,9 +433,9 @@ def _loaded(state: Mapping[str, Tensor], prefix: str, make: Callable[[], _Part])
     return part
 
 
-def _believed(estimate: Estimate, evidence: LabelEvidence | None, comm: Comm) -> float:
-    """The share to remove: that of the rows whose label the network disagrees with, within the estimate's interval."""
+def _fraction_to_remove(estimate: Estimate, evidence: LabelEvidence | None, comm: Comm) -> float:
+    """The fraction of rows that the network disagrees with, within the interval of the estimate."""
     if estimate.rate == 0 or evidence is None:
         return estimate.rate
-    disagrees = comm.total(int(evidence.disagrees.count_nonzero())) / comm.total(len(evidence.disagrees))
-    return min(max(disagrees, estimate.low), estimate.high)
+    everyones = comm.exchange([int(np.count_nonzero(evidence.disagrees)), len(evidence.disagrees)]).sum(0)
+    return min(max(float(everyones[0] / everyones[1]), estimate.low), estimate.high)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from rockafellian._internal.comm import gathered
+from rockafellian.weights.loss_sums import LossSums
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.sample_weights import SampleWeights
 
-BY_ROW = {name.removeprefix("_") for name in SampleWeights.PER_ROW}
+BY_ROW = {"values", "last_removed", *LossSums.PER_ROW}
 BY_ROW |= {f"predictions.{name.removeprefix('_')}" for name in Predictions.PER_ROW}
 OF_HELD = ("holdout.rows", "holdout.sums", "holdout.counts")
 

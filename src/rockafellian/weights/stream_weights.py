@@ -1,4 +1,4 @@
-"""StreamWeights: RRM where rows have no number and may come only once, in memory that does not grow with them.
+"""StreamWeights: RRM where rows have no index and may come only once, in memory that does not grow with them.
 
 By Theorem 3.1 the optimum over all weights is mean(min(c, c_min + gamma)): to remove a row it takes only its loss and a
 threshold, no weight that is kept for it. The threshold is that of the rows seen last.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from numbers import Integral
 
 import numpy as np
@@ -15,17 +16,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal import comm as distributed
-from rockafellian._internal.kth_largest import LOCAL, max_count
-from rockafellian._internal.validation import UNKNOWN, Comm, Vector, read_losses
+from rockafellian._internal.arrays import UNKNOWN, Vector
+from rockafellian._internal.comm import gathered, is_distributed, processes
+from rockafellian._internal.kth_largest import max_count, min_count
 from rockafellian.method.noise_rate import Answers, Estimate, estimate_from
 from rockafellian.method.reweight import RRM
-from rockafellian.weights.predictions import as_classes
+from rockafellian.weights.host_copy import HostCopy
+from rockafellian.weights.predictions import check_labels, read_logits
 
-#: What is kept of a row: its loss and, where the network's answer is told, the label and what the answer was.
-COLUMNS = LOSS, LABEL, SAID, SURE, SECOND = range(5)
-#: So many standard deviations of chance must lie between two shares of agreement for one to count as higher.
-CLEARLY = 2.0
+#: What is kept of a row: its loss and, where logits are passed, its label, the predicted one, its probability, and
+#: whether the label is the second choice; and whether the row is in the newer half of its window.
+COLUMNS = LOSS, LABEL, PREDICTED, PROBABILITY, SECOND = range(5)
+NEWER = len(COLUMNS)
+#: So many standard deviations must lie between two fractions of agreement for one to count as higher.
+Z_SCORE = 2.0
 #: A threshold that removes only infinite losses.
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -33,22 +37,29 @@ LARGEST = float(np.finfo(np.float32).max)
 class StreamWeights:
     """Removes the rows of a stream that lie above the threshold of the last `window` rows: `reduce` in every batch.
 
-    Rows need no index and none is remembered longer than that. Nothing is removed in the first `warmup` rows, by
-    default one window: losses say nothing of a row before the network has learned something. After that the threshold,
-    c_min + gamma or l_{1-C'} of the window, is found anew in every `every`-th call of `reduce`.
+    Rows need no index and none is remembered longer than the window. The threshold, c_min + gamma or l_{1-C'} of the
+    window, is found anew in every `every`-th call of `reduce`.
 
-    `RRM()` finds the share of wrong labels too. What the network says of a row that it meets for the first time is said
-    of a row it did not learn from; so the answers of a window tell the share, anew after each window. It removes
-    nothing until the network agrees with clearly more labels than if it always said the commonest one, and with no
-    clearly larger part of the newer half of the window than of the older one.
+    `RRM()` estimates the noise rate too, anew after each window: the prediction for a row that is met for the first
+    time is an out-of-sample one. It removes nothing until the network agrees with clearly more labels than if it always
+    predicted the commonest one, and with no clearly larger part of the newer half of the window than of the older one.
 
-    As in SampleWeights, with `spread="kept"` the rows that are kept share the mass of the removed ones, so that a
-    learning rate carries over; `spread="argmin"` is the capped mean itself, whose removed mass would go to rows of
-    least loss, which lie in the past. `mu` has no say, as a row that comes once has no weight to go half-way from.
-    No class whose labels are told loses more than the share `class_limit` of its rows.
+    As in SampleWeights, with `spread="kept"` the kept rows share the mass of the removed ones, so that a learning rate
+    carries over; `spread="argmin"` is the capped mean itself, whose removed mass would go to rows of least loss, which
+    lie in the past. `mu` has no effect, as a row that comes once has no weight to go half-way from.
 
-    Of several processes (torch.distributed) each keeps a window of its own rows, and the threshold is that of all
-    windows together; all must call `reduce` equally often. Memory: 20 bytes a row of the window.
+    The window lies where the losses are, and `reduce` never waits for a GPU. There the noise rate is estimated from the
+    window of the look before, and NaN losses are not refused. In several processes (torch.distributed) each keeps a
+    window of its own rows, and the threshold is that of all windows together; all must call `reduce` equally often.
+    Memory: 20 bytes a row of the window.
+
+    Args:
+        rule: the rule; `RRM()` by default.
+        class_limit: the largest fraction of a class that may be removed, where labels are passed.
+        window: how many rows the threshold is found from.
+        warmup: rows before the first that may be removed; by default one window, as losses of an untrained network
+            say nothing of a row.
+        every: calls of `reduce` between two looks at the window.
     """
 
     def __init__(
@@ -63,82 +74,84 @@ class StreamWeights:
         warmup = window if warmup is None else warmup
         for name, value, least in (("window", window, 2), ("warmup", warmup, 0), ("every", every, 1)):
             if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"need {name} to be a whole number >= {least}, got {value!r}")
-        rule = RRM() if rule is None else rule
-        if not isinstance(rule, RRM):
+                raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
+        self.rule = RRM() if rule is None else rule
+        if not isinstance(self.rule, RRM):
             raise ValueError(f"need a rule with a threshold, such as RRM(contamination=0.2); got {rule!r}")
         if not 0 <= class_limit <= 1:
             raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
-        self.rule = rule
-        self.class_limit = class_limit
-        self.window = int(window)
-        self.warmup = int(warmup)
-        self.every = int(every)
+        self.class_limit, self.window, self.warmup, self.every = class_limit, int(window), int(warmup), int(every)
         #: How many rows this process has seen.
         self.seen = 0
-        #: The loss above which a row is removed; +inf while nothing is.
-        self.threshold = math.inf
-        #: The share of the window's rows that are not above it.
-        self.kept = 1.0
-        #: The share of wrong labels, as `RRM()` finds it.
+        #: The noise rate, as `RRM()` estimates it.
         self.estimate: Estimate | None = None
         #: The rows of the last batch that were removed, as a mask.
         self.removed = torch.zeros(0, dtype=torch.bool)
-        self._recent = np.full((len(COLUMNS), self.window), UNKNOWN, np.float32)
+        self._recent = torch.full((len(COLUMNS), self.window), float(UNKNOWN))
         self._calls = self._estimated_at = self._n_classes = 0
-        #: For labels of which the threshold would remove more than `class_limit`, the one that does not.
-        self._of_class: dict[int, float] = {}
+        self._thresholds = torch.tensor([math.inf])  # by label, that of unknown labels first
+        self._kept = torch.tensor(1.0)
+        self._host = HostCopy()
 
     def __repr__(self) -> str:
-        return f"StreamWeights({self.seen} rows seen, {self.kept:.1%} kept, threshold {self.threshold:g}, {self.rule})"
+        removed = f"{self.removed_fraction:.1%} removed"
+        return f"StreamWeights({self.seen} rows seen, {removed}, threshold {self.threshold:g}, {self.rule})"
+
+    @property
+    def threshold(self) -> float:
+        """The loss above which a row is removed; +inf while none is."""
+        return float(self._thresholds.select(0, 0))
+
+    @property
+    def removed_fraction(self) -> float:
+        """The fraction of the window's rows that are above the threshold."""
+        return 1 - float(self._kept)
 
     def reduce(self, losses: Tensor, *, logits: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
         """The scalar to call `backward` on: the mean over the batch, in which removed rows give no gradient.
 
-        `logits` (batch, classes) and `labels` are needed by `RRM()`, and by `class_limit`; others may leave them out.
+        Args:
+            losses: one per row of the batch.
+            logits: (batch, classes); needed by `RRM()` and by `class_limit`.
+            labels: the labels of the batch, with `logits`.
         """
         columns = self._read(losses, logits, labels)
         self._remember(columns)
         self._calls += 1
         if self._calls % self.every == 0:
-            self._look(distributed.PROCESSES if distributed.is_distributed() else LOCAL)
-        removed = columns[LOSS] > self._thresholds(columns[LABEL])
-        self.removed = torch.from_numpy(removed).to(losses.device)
+            self._look()
+        self.removed = columns.select(0, LOSS) > self._of_labels(columns.select(0, LABEL))
         if self.rule.spread == "kept":
-            return losses.masked_fill(self.removed, 0).mean() / self.kept
-        return losses.masked_fill(self.removed, self.threshold).mean()
+            return (losses.masked_fill(self.removed, 0).mean() / self._kept).to(losses.dtype)
+        return losses.masked_fill(self.removed, self._thresholds.select(0, 0).to(losses.dtype)).mean()
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, whose sizes do not depend on how many rows were seen."""
         estimate = (math.nan,) * 3 if self.estimate is None else self.estimate
-        of_class = [[label, threshold] for label, threshold in self._of_class.items()]
-        counts = [self.seen, self._calls, self._estimated_at, self._n_classes]
         return {
-            "recent": torch.from_numpy(self._recent.copy()),
-            "counts": torch.tensor(counts),
-            "threshold": torch.tensor([self.threshold, self.kept], dtype=torch.float64),
+            "recent": self._recent.clone(),
+            "counts": torch.tensor([self.seen, self._calls, self._estimated_at, self._n_classes]),
+            "thresholds": self._thresholds.expand(self._n_classes + 1).clone(),
+            "kept": self._kept.clone(),
             "estimate": torch.tensor(estimate, dtype=torch.float64),
-            "of_class": torch.tensor(of_class, dtype=torch.float64).reshape(-1, 2),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a `state_dict`; what is not state (rule, warmup, every) comes from the constructor."""
+        """Resume from a `state_dict`; what is not state (rule, warmup, every) comes from the constructor."""
         if missing := self.state_dict().keys() - state.keys():
             raise ValueError(f"need a state_dict of StreamWeights, but it lacks {', '.join(sorted(missing))}")
         if state["recent"].shape != self._recent.shape:
             raise ValueError(
                 f"need a state of window={self.window}, got one of {state['recent'].shape[-1]}; use that window"
             )
-        self._recent[:] = state["recent"].cpu().numpy()
+        self._recent, self._thresholds, self._kept = (state[name].clone() for name in ("recent", "thresholds", "kept"))
         self.seen, self._calls, self._estimated_at, self._n_classes = (int(count) for count in state["counts"])
-        self.threshold, self.kept = state["threshold"].tolist()
         found = Estimate(*state["estimate"].tolist())
         self.estimate = None if math.isnan(found.rate) else found
-        self._of_class = {int(label): threshold for label, threshold in state["of_class"].tolist()}
-        self.removed = torch.zeros(0, dtype=torch.bool)
+        self.removed, self._host = torch.zeros(0, dtype=torch.bool), HostCopy()
 
-    def _read(self, losses: Tensor, logits: Tensor | None, labels: Tensor | None) -> Vector:
-        """A batch as columns, checked."""
+    def _read(self, losses: Tensor, logits: Tensor | None, labels: Tensor | None) -> Tensor:
+        """A batch as columns, checked as far as no device must be waited for."""
         if losses.ndim != 1 or len(losses) == 0:
             raise ValueError(
                 f"need one loss per row, a vector; got shape {tuple(losses.shape)}; "
@@ -146,113 +159,143 @@ class StreamWeights:
             )
         if (logits is None) != (labels is None):
             raise ValueError("need logits and labels together, got only one of them; pass both or neither")
-        columns = np.full((len(COLUMNS), len(losses)), UNKNOWN, np.float32)
-        columns[LOSS] = losses.detach().cpu().float().numpy()
+        own = losses.detach().float()
         # Of several processes all stop at the next look: one that stopped alone would leave the others waiting.
-        if not distributed.is_distributed() and not columns[LOSS].min() > -np.inf:
-            bad = int(np.count_nonzero(~(columns[LOSS] > -np.inf)))
-            raise ValueError(
-                f"need finite losses, but {bad} of {len(losses)} losses are NaN or -inf: training has diverged; "
-                "lower the learning rate"
-            )
+        if own.is_cpu and not is_distributed():
+            _check_finite(own)
         if logits is not None and labels is not None:
-            z, given = as_classes(logits, labels)
+            z, given = read_logits(logits, labels)
             if given.shape != losses.shape:
                 raise ValueError(f"need logits and a label for each of {len(losses)} losses, got {len(given)}")
+            if given.is_cpu:
+                check_labels(given, z.shape[1])
             self._n_classes = z.shape[1]
-            columns[LABEL:] = _answers(z, given)
-        elif self.rule.auto:
+            return torch.stack([own, *_answers(z.to(own.device), given.to(own.device))])
+        if self.rule.auto:
             raise ValueError(
-                "need to be told what the network says, to find the share of wrong labels; "
+                "need logits and labels to estimate the noise rate; "
                 "call reduce(losses, logits=logits, labels=labels), or use RRM(contamination=0.2)"
             )
-        return columns
+        return torch.cat([own.unsqueeze(0), own.new_full((len(COLUMNS) - 1, len(own)), float(UNKNOWN))])
 
-    def _remember(self, columns: Vector) -> None:
+    def _remember(self, columns: Tensor) -> None:
         """Put a batch in the place of the oldest rows."""
-        at = np.arange(self.seen, self.seen + columns.shape[1])[-self.window :] % self.window
-        self._recent[:, at] = columns[:, -self.window :]
+        both = torch.cat([self._recent.to(columns.device), columns], dim=1)
+        self._recent = both.narrow(1, both.shape[1] - self.window, self.window).clone()
         self.seen += columns.shape[1]
 
-    def _look(self, comm: Comm) -> None:
+    def _look(self) -> None:
         """Find the threshold of the rows in the window anew."""
-        recent = self._in_order()
-        losses, _ = read_losses(recent[LOSS], comm=comm)
-        if comm.total(self.seen) < self.warmup:
+        recent, seen = self._all_windows()
+        if is_distributed():
+            _check_finite(recent[LOSS])
+        if seen < self.warmup:
             return
-        share = self._share(recent, comm) if self.rule.auto else None
-        if self.rule.auto and share is None:
-            return
-        rule = self.rule if share is None else self.rule.with_contamination(share)
-        # Of a share of 0 the threshold is the largest loss, above which the next rows may well lie.
-        self.threshold = LARGEST if rule.contamination == 0 else float(rule.threshold(losses, comm))
-        self._of_class = self._limits(losses, recent[LABEL], comm)
-        kept = int(np.count_nonzero(losses <= self._thresholds(recent[LABEL])))
-        self.kept = comm.total(kept) / comm.total(len(losses))
+        rule = self.rule
+        if rule.auto:
+            host = self._host.of(recent)
+            rate = None if host is None else self._noise_rate(host.numpy(), seen)
+            if rate is None:
+                return
+            rule = rule.with_contamination(rate)
+        losses, labels = recent.select(0, LOSS), recent.select(0, LABEL)
+        self._thresholds = self._with_limits(_threshold(rule, losses), losses, labels)
+        self._kept = (losses <= self._of_labels(labels)).float().mean()
 
-    def _in_order(self) -> Vector:
-        """The rows of the window, the oldest first."""
-        if self.seen <= self.window:
-            return self._recent[:, : self.seen]
-        return np.roll(self._recent, -(self.seen % self.window), axis=1)
+    def _all_windows(self) -> tuple[Tensor, int]:
+        """The rows of all processes' windows, the oldest of each first, with a column NEWER, and how many were seen."""
+        n = min(self.seen, self.window)
+        newer = torch.arange(n, device=self._recent.device) >= (n + 1) // 2
+        recent = torch.cat([self._recent.narrow(1, self.window - n, n), newer.float().unsqueeze(0)])
+        if not is_distributed():
+            return recent, self.seen
+        everyones = gathered(recent.T.contiguous()).T
+        return everyones, int(gathered(torch.tensor([[self.seen]])).sum())
 
-    def _thresholds(self, labels: Vector) -> Vector | float:
-        """The threshold of each row."""
-        if not self._of_class:
-            return self.threshold
-        found = np.full(len(labels), self.threshold)
-        for label, threshold in self._of_class.items():
-            found[labels == label] = threshold
-        return found
+    def _of_labels(self, labels: Tensor) -> Tensor:
+        """The threshold of each row, by its label."""
+        if len(self._thresholds) == 1:
+            return self._thresholds.select(0, 0).to(labels.device)
+        return self._thresholds.to(labels.device).index_select(0, labels.long() - UNKNOWN)
 
-    def _limits(self, losses: Vector, labels: Vector, comm: Comm) -> dict[int, float]:
-        """Thresholds of the classes that would lose more than `class_limit`; rows that tie there all stay."""
-        known = labels.astype(np.intp) + 1  # UNKNOWN is -1
-        n_labels = int(comm.greatest(float(known.max(initial=0)))) + 1
-        removed_of, rows_of = (
-            comm.totals(np.bincount(part, minlength=n_labels)) for part in (known[losses > self.threshold], known)
+    def _with_limits(self, threshold: Tensor, losses: Tensor, labels: Tensor) -> Tensor:
+        """The threshold by label, raised where more than `class_limit` would be removed; rows that tie there stay."""
+        if self._n_classes == 0:
+            return threshold.reshape(1)
+        known = labels.long() - UNKNOWN
+        rows_of, removed_of = (
+            losses.new_zeros(self._n_classes + 1).index_add_(0, known, part.float())
+            for part in (torch.ones_like(losses), losses > threshold)
         )
-        limits = {}
-        for label in np.flatnonzero(removed_of > self.class_limit * rows_of):
-            if label > 0:
-                rank = max_count(self.class_limit, int(rows_of[label])) + 1
-                limits[int(label) - 1] = float(comm.kth_largest(losses[known == label], rank)[0])
-        return limits
+        rank = _max_counts(self.class_limit, len(losses)).to(losses.device).index_select(0, rows_of.long())
+        order = losses.argsort(descending=True, stable=True)
+        order = order.gather(0, known.gather(0, order).argsort(stable=True))  # by label, then by loss
+        first = (rows_of.cumsum(0) - rows_of).long()
+        edge = losses.gather(0, order).gather(0, (first + rank).clamp(max=len(losses) - 1))
+        has_label = torch.arange(len(rank), device=rank.device) > 0
+        return torch.where((removed_of > rank) & has_label, edge, threshold)
 
-    def _share(self, recent: Vector, comm: Comm) -> float | None:
-        """The share of wrong labels among the rows of the window, found anew when it holds new ones; None as yet.
+    def _noise_rate(self, recent: Vector, seen: int) -> float | None:
+        """The noise rate of the window, estimated anew when it holds new rows; None as yet.
 
-        SampleWeights then removes as many rows as the network disagrees with. Here it would be too many: honest
-        mistakes are more frequent on rows that the network did not learn from.
+        SampleWeights then removes as many rows as the network disagrees with. Here it would be too many: model errors
+        are more frequent on rows that the network did not learn from.
         """
         told = recent[:, recent[LABEL] != UNKNOWN]
-        seen, disagree = comm.total(self.seen), told[LABEL] != told[SAID]
-        if self.estimate is None and not _has_learned(told[LABEL], disagree, comm):
+        disagree = told[LABEL] != told[PREDICTED]
+        if self.estimate is None and not _has_learned(told[LABEL], ~disagree, told[NEWER] > 0):
             return None
-        if self.estimate is None or seen >= self._estimated_at + comm.total(self.window):
-            answers = np.stack(Answers(told[SAID], told[SURE], disagree, told[SECOND]))
-            n_classes = int(comm.greatest(self._n_classes))
-            self.estimate = estimate_from(Answers(*comm.gathered(answers)), n_classes)
-            self._estimated_at = int(seen)
+        if self.estimate is None or seen >= self._estimated_at + self.window * processes():
+            answers = Answers(told[PREDICTED], told[PROBABILITY], disagree, told[SECOND])
+            self.estimate = estimate_from(answers, self._n_classes)
+            self._estimated_at = seen
         return self.estimate.rate
 
 
-def _answers(logits: Tensor, labels: Tensor) -> Vector:
-    """The columns of labels and answers; of a row that agrees the label does not come second."""
-    (best, _), (said, second) = (part.unbind(1) for part in logits.topk(2, dim=1))
-    sure = (best - logits.logsumexp(1)).exp()
-    return torch.stack([labels.float(), said.float(), sure, (second == labels).float()]).numpy()
+@lru_cache(maxsize=2)
+def _max_counts(limit: float, n: int) -> Tensor:
+    """How many rows of a class may be removed, exactly, by how many it has, up to n."""
+    return torch.tensor([max_count(limit, rows) for rows in range(n + 1)])
 
 
-def _has_learned(labels: Vector, disagree: NDArray[np.bool_], comm: Comm) -> bool:
-    """Whether the network says clearly more than which label is the commonest, and no longer gets clearly better."""
-    n_labels = int(comm.greatest(float(labels.max(initial=0)))) + 1
-    commonest = int(comm.totals(np.bincount(labels.astype(np.intp), minlength=n_labels)).max())
-    (older, n_older), (newer, n_newer) = (
-        (comm.total(int(half.sum())), comm.total(len(half))) for half in np.array_split(~disagree, 2)
-    )
-    n = n_older + n_newer
-    # A count among n rows deviates by sqrt(n / 4) at the most, and two shares among half of them by 1 / sqrt(n).
-    if n_newer == 0 or older + newer <= commonest + CLEARLY * math.sqrt(n / 4):
+def _threshold(rule: RRM, losses: Tensor) -> Tensor:
+    """The threshold of the rule for these losses, found where they lie."""
+    if rule.gamma is not None:
+        gamma = 2 * rule.gamma if rule.penalty == "l1" else rule.gamma
+        return (losses.min() + gamma).clamp(max=LARGEST)
+    assert isinstance(rule.contamination, float)
+    if rule.contamination == 0:  # the largest loss of the window may well lie below that of the next rows
+        return torch.full((), LARGEST, device=losses.device)
+    ordered = losses.sort(descending=True).values
+    edge = ordered.select(0, min_count(rule.contamination, len(losses)) - 1)
+    below = ordered.where(ordered < edge, -math.inf).max()
+    finite = ordered.where(ordered < math.inf, -math.inf).max()
+    none_qualifies = torch.where(ordered.select(0, 0) < math.inf, math.inf, finite)
+    return torch.where(below > -math.inf, below, none_qualifies)
+
+
+def _check_finite(losses: Tensor) -> None:
+    bad = int((~(losses > -math.inf)).count_nonzero())
+    if bad:
+        raise ValueError(
+            f"need finite losses, but {bad} of {len(losses)} losses are NaN or -inf: training has diverged; "
+            "lower the learning rate"
+        )
+
+
+def _answers(logits: Tensor, labels: Tensor) -> Tensor:
+    """The columns of label and prediction; of a row that agrees the label does not come second."""
+    (best, _), (predicted, second) = (part.unbind(1) for part in logits.topk(2, dim=1))
+    probability = (best - logits.logsumexp(1)).exp()
+    return torch.stack([labels.float(), predicted.float(), probability, (second == labels).float()])
+
+
+def _has_learned(labels: Vector, agrees: NDArray[np.bool_], newer: NDArray[np.bool_]) -> bool:
+    """Whether the network predicts clearly more than the commonest label, and no longer gets clearly better."""
+    if not newer.any() or newer.all():
         return False
-    return newer / n_newer - older / n_older < CLEARLY / math.sqrt(n)
+    n, commonest = len(labels), int(np.bincount(labels.astype(np.intp)).max())
+    # A count among n rows deviates by at most sqrt(n / 4), and two fractions among half of them by 1 / sqrt(n).
+    if int(agrees.sum()) <= commonest + Z_SCORE * math.sqrt(n / 4):
+        return False
+    return bool(agrees[newer].mean() - agrees[~newer].mean() < Z_SCORE / math.sqrt(n))

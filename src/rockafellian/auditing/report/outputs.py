@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from rockafellian._internal.arrays import blocks
 from rockafellian._internal.files import atomic_write, write_csv
-from rockafellian._internal.validation import blocks
 from rockafellian.auditing.data.labels import relabelled
 from rockafellian.auditing.data.writing import suffix_for, write_rows
 from rockafellian.auditing.model.audit import Audit
