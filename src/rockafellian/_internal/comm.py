@@ -7,7 +7,7 @@ only minima, sums and the k-th largest loss are exchanged, a few kilobytes whate
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -210,20 +210,21 @@ def gathered(matrix: Tensor) -> Tensor:
     return torch.cat([part[:rows] for part, (rows, _) in zip(parts, shapes, strict=True)])
 
 
-def gather_chunks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Every process's rows, a part of each at a time, so that no process needs memory for all; all must call this.
+def gather_chunks(n: int, width: int, read: Callable[[int, int], NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
+    """Every process's columns, some rows of each at a time, so that none needs memory for all; all must call this.
 
     Args:
-        rows: an array (rows, columns) of one 4-byte type; heights may differ between processes.
+        n: how many rows this process has; the number may differ between processes.
+        width: how many columns there are.
+        read: gives the columns (width, rows) from one row to another.
     """
-    heights = PROCESSES.exchange([len(rows)])[:, 0]
+    heights = PROCESSES.exchange([n])[:, 0]
     for start in range(0, int(heights.max()), CHUNK):
-        part = np.ascontiguousarray(rows[start : start + CHUNK]).view(np.int32)
-        height = min(CHUNK, int(heights.max()) - start)
-        padded = torch.zeros(height, rows.shape[1], dtype=torch.int32)
-        padded[: len(part)] = torch.from_numpy(part)
-        for everyones, own in zip(_from_all(padded), (heights - start).clip(0, CHUNK), strict=True):
-            yield everyones[: int(own)].numpy().view(rows.dtype)
+        own = read(min(start, n), min(start + CHUNK, n)).view(np.int32)  # bits, which no arithmetic touches
+        padded = torch.zeros(width, min(CHUNK, int(heights.max()) - start), dtype=torch.int32)
+        padded[:, : own.shape[1]] = torch.from_numpy(own)
+        for everyones, height in zip(_from_all(padded), (heights - start).clip(0, CHUNK), strict=True):
+            yield everyones[:, : int(height)].numpy().view(np.float32)
 
 
 def _sortable(values: Vector) -> NDArray[np.uint32]:

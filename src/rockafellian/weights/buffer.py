@@ -127,13 +127,20 @@ class BatchBuffer:
 
 def exchange(observed: Sequence[Observed]) -> Iterator[Observed]:
     """What all processes observed, in parts that need little memory; all must call this."""
-    parts = [
-        np.vstack([seen.rows.astype(np.int32).view(np.float32), seen.losses, seen.predictions]) for seen in observed
-    ]
-    own = np.concatenate([np.empty((6, 0), np.float32), *parts], axis=1).T
-    for chunk in gather_chunks(own):
-        rows, losses, predictions = np.ascontiguousarray(chunk[:, 0]).view(np.int32), chunk[:, 1], chunk[:, 2:].T
-        yield Observed(rows.astype(np.int64), np.ascontiguousarray(losses), predictions, nothing_held_out())
+    ends = np.cumsum([len(seen.rows) for seen in observed], dtype=np.int64)
+
+    def read(start: int, stop: int) -> NDArray[np.float32]:
+        """Rows as bits, losses and predictions of what was observed from one place to another."""
+        parts = [np.empty((6, 0), np.float32)]
+        for seen, end in zip(observed, ends, strict=True):
+            first = end - len(seen.rows)
+            at = slice(max(start - first, 0), max(stop - first, 0))
+            rows = seen.rows[at].astype(np.int32).view(np.float32)
+            parts.append(np.vstack([rows, seen.losses[at], seen.predictions[:, at]]))
+        return np.concatenate(parts, axis=1)
+
+    for rows, losses, *predictions in gather_chunks(int(ends[-1]) if len(ends) else 0, 6, read):
+        yield Observed(rows.view(np.int32).astype(np.int64), losses, np.stack(predictions), nothing_held_out())
     held = [seen.held_out for seen in observed if len(seen.held_out.slots)]
     table = torch.cat([torch.column_stack([part.slots, part.counts, part.sums]) for part in held]) if held else None
     everyones = gathered(torch.empty(0, 1) if table is None else table)
