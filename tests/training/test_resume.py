@@ -197,7 +197,9 @@ LARGER = make_toy(n=500)
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_a_run_that_finds_the_share_itself_is_resumed_in_its_probation_and_after_it(skip: bool, tmp_path: Path) -> None:
+def test_a_run_that_estimates_the_noise_rate_is_resumed_while_rows_are_held_out_and_after(
+    skip: bool, tmp_path: Path
+) -> None:
     def run(folder: Path, epochs: int, seed: int = 0) -> rk.SampleWeights:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))
@@ -218,8 +220,8 @@ def test_a_run_that_finds_the_share_itself_is_resumed_in_its_probation_and_after
     held = []
     for epochs in range(1, 10):
         folder = tmp_path / f"cut after {epochs}"
-        held.append(run(folder, epochs).held is not None)
-        run(folder, 10, seed=1)  # the rows held are those of the state
+        held.append(run(folder, epochs).held_out is not None)
+        run(folder, 10, seed=1)  # the held-out rows are those of the state
         assert_same_bits(*(result(path / "checkpoint.safetensors") for path in (tmp_path / "whole", folder)))
     assert held[0]
     assert not held[-1]

@@ -87,13 +87,13 @@ def run(settings: Settings) -> dict[str, Tensor]:
         on_epoch=note,
     )
     assert history.best is not None
-    told = [(e.loss, e.accuracy, e.valid_loss, e.valid_accuracy, e.removed) for e in history.epochs]
+    told = [(e.loss, e.accuracy, e.valid_loss, e.valid_accuracy, e.removed_fraction) for e in history.epochs]
     return {
         "values": torch.stack(values),
         "last_removed": whole_state(weights)["last_removed"],
         "best": torch.cat([part.flatten() for part in history.best.model.values()]),
         "epochs": torch.tensor(told),
-        "rounds": torch.tensor([(r.removed, r.precision or 0, r.recall or 0) for r in history.rounds]),
+        "rounds": torch.tensor([(r.removed_fraction, r.precision or 0, r.recall or 0) for r in history.rounds]),
     }
 
 
