@@ -102,10 +102,12 @@ class PGD:
 
     def _clipping(self, x: Tensor) -> Callable[[Tensor], Tensor]:
         """Return what clips inputs of this shape to the bounds."""
-        low, high = self.bounds or (-math.inf, math.inf)
-        if isinstance(low, int | float) and isinstance(high, int | float):  # numbers need no copy to a GPU
-            return partial(torch.clamp, min=low, max=high)
-        low, high = (torch.as_tensor(bound, dtype=x.dtype).to(x.device, non_blocking=True) for bound in (low, high))
+        smallest, largest = self.bounds or (-math.inf, math.inf)
+        if isinstance(smallest, int | float) and isinstance(largest, int | float):  # numbers need no copy to a GPU
+            return partial(torch.clamp, min=smallest, max=largest)
+        low, high = (
+            torch.as_tensor(bound, dtype=x.dtype).to(x.device, non_blocking=True) for bound in (smallest, largest)
+        )
         for bound in (low, high):
             if bound.ndim and (x.ndim < 2 or bound.shape != x.shape[1:2]):
                 raise ValueError(f"need one bound, or one per channel of inputs {tuple(x.shape)}; got {len(bound)}")

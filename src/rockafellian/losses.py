@@ -116,8 +116,9 @@ class ELR(nn.Module):
         p = logits.softmax(1, torch.promote_types(logits.dtype, torch.float32)).clamp(1e-4, 1 - 1e-4)
         if self.training:
             predicted = p.detach() / p.detach().sum(1, keepdim=True)
-            self.memory[rows] = self.beta * self.memory[rows] + (1 - self.beta) * predicted.to(self.memory)
-        agreement = (self.memory[rows].to(p) * p).sum(1)
+            before = self.memory.index_select(0, rows)
+            self.memory.index_copy_(0, rows, self.beta * before + (1 - self.beta) * predicted.to(before))
+        agreement = (self.memory.index_select(0, rows).to(p) * p).sum(1)
         return cce(logits, labels) + self.lam * torch.log1p(-agreement)
 
     def extra_repr(self) -> str:

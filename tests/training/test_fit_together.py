@@ -39,6 +39,8 @@ SAME |= {
     "A-RRM, sharded, attacked losses": Settings(attacked=True, losses_from="attacked", sharded=True),
     "without removed rows": Settings(contamination=0.4, skip_removed=True),
     "batches smaller than the processes are many": Settings(contamination=0.4, epochs=2, batch_size=3),
+    "two batches a step, with DDP": Settings(contamination=0.4, batch_size=25, accumulate=2),
+    "two batches a step, with FSDP": Settings(contamination=0.4, batch_size=25, accumulate=2, how="fsdp"),
     "A-RRM with FSDP": Settings(attacked=True, how="fsdp"),
     "A-RRM with FSDP, sharded, known rate": Settings(contamination=0.4, attacked=True, how="fsdp", sharded=True),
 }
@@ -80,6 +82,12 @@ def test_several_processes_train_as_one_does(n: int, name: str, found) -> None:
     expected = run(replace(SAME[name], how="plain"))
     assert len(expected["rounds"])
     assert_same(found[n, name], expected)
+
+
+def test_two_batches_a_step_in_two_processes_are_one_twice_as_large_in_one(found) -> None:
+    expected = run(Settings(contamination=0.4, batch_size=50))
+    for name in ("two batches a step, with DDP", "two batches a step, with FSDP"):
+        assert_same(found[2, name], expected)
 
 
 def test_what_they_remove_is_mislabeled(found) -> None:

@@ -132,6 +132,10 @@ def test_a_finished_run_can_be_made_longer_as_if_it_had_been_planned_so(method: 
     assert_same_bits(result(tmp_path / "planned" / "end"), result(tmp_path / "longer" / "end 9"))
 
 
+def per_class(n: int) -> rk.SampleWeights:
+    return rk.SampleWeights(n, rk.RRM(contamination=0.4), per_class=True, class_limit=0.8)
+
+
 TOY = make_toy(n=60)
 OTHER = make_toy(seed=3, n=60)
 
@@ -164,7 +168,12 @@ def fit_here(folder: Path, **changes) -> rk.History:
         ({"weights": rk.SampleWeights(60, rk.RRM(contamination=0.3))}, "rule was .*0.4.* and is .*0.3"),
         ({"weights": rk.SampleWeights(60, rk.RRM(contamination=0.4), every=2)}, "every was 1 and is 2"),
         ({"batch_size": 7}, "batch_size was 100 and is 7"),
+        ({"weights": per_class(60)}, "per_class was False and is True; class_limit was 0.9 and is 0.8"),
         ({"skip_removed": True}, "skip_removed was False and is True"),
+        ({"accumulate": 2}, "accumulate was 1 and is 2"),
+        ({"amp": "float16"}, "amp was None and is 'float16'; it lacks the state of the scaler"),
+        ({"transform": torch.neg}, "transform was 'None' and is '.*neg.*'"),
+        ({"grad_clip": 1.0}, "grad_clip was None and is 1.0"),
         ({"resume": False}, "exists; pass resume=True"),
     ],
 )

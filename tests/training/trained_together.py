@@ -34,6 +34,7 @@ class Settings:
     how: str = "plain"  # or "ddp", "fsdp": how the network is handed to fit
     epochs: int = 6
     batch_size: int = 50
+    accumulate: int = 1
     checkpoint: str | None = None
     killed_in: int | None = None  # the last rank ends itself in this epoch, once
 
@@ -72,12 +73,15 @@ def run(settings: Settings) -> dict[str, Tensor]:
         model,
         (toy.x, toy.y),
         loss=rk.losses.cce,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.002 * settings.batch_size, momentum=0.9),
+        optimizer=torch.optim.SGD(
+            model.parameters(), lr=0.002 * settings.batch_size * settings.accumulate, momentum=0.9
+        ),
         epochs=settings.epochs,
         weights=weights,
         attack=rk.attacks.FGSM(0.1) if settings.attacked else None,
         valid=(toy.x[:101], toy.y[:101]),
         batch_size=settings.batch_size,
+        accumulate=settings.accumulate,
         losses_from=settings.losses_from,
         skip_removed=settings.skip_removed,
         wrong=toy.wrong,

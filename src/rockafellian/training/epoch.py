@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -163,9 +164,8 @@ class Run:
 
     def _without_sync(self, ends_step: bool) -> AbstractContextManager[object]:
         """Return a context in which DDP averages no gradients, but for the last batch of an optimizer step."""
-        if ends_step or not (is_distributed() and hasattr(self.forward, "no_sync")):
-            return nullcontext()
-        context: AbstractContextManager[object] = self.forward.no_sync()
+        no_sync: Any = getattr(self.forward, "no_sync", None) if is_distributed() else None
+        context: AbstractContextManager[object] = nullcontext() if ends_step or no_sync is None else no_sync()
         return context
 
     def _reweight(self, weights: SampleWeights) -> None:
@@ -178,9 +178,9 @@ class Run:
             ):
                 weights.remember(losses, index, **self._predictions(outputs, y))
         weights.synchronize()
-        losses = self._fresh_losses() if weights.due and self.options.losses_from != "training" else None
+        fresh = self._fresh_losses() if weights.due and self.options.losses_from != "training" else None
         ready = time.perf_counter()
-        if weights.step(losses):
+        if weights.step(fresh):
             done = time.perf_counter()
             self._record(weights, seconds=done - start, rule_seconds=done - ready)
 
