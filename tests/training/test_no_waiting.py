@@ -5,11 +5,12 @@ Shown with fake CUDA tensors, without backward: a build of torch for the CPU abo
 
 import pytest
 import torch
-from fake_cuda import CUDA, fake_cuda, on_cuda
+from gpu_waits import CUDA, fake_cuda, on_cuda
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from rockafellian import losses
+from rockafellian.attacks import FGSM
 from rockafellian.losses import LOSSES, for_rows, loss_by_name
 from rockafellian.training.data import Batch, Rows
 from rockafellian.training.epoch import Run
@@ -101,6 +102,15 @@ def test_a_pass_in_evaluation_mode_does_not_wait() -> None:
         copies.clear()
         seen = list(eval_pass(run.model, run.rows, torch.arange(N), run.loss))
         assert [part.device.type for part in seen[0]] == ["cpu", "cuda", "cuda", "cuda"]
+        assert copies == {}
+
+
+@pytest.mark.parametrize("bounds", [None, (0.0, 1.0), ([0.0, 0.1], [0.9, 1.0])], ids=["none", "numbers", "per channel"])
+def test_the_bounds_of_an_attack_are_applied_without_waiting(bounds) -> None:
+    with fake_cuda() as copies:
+        x = torch.rand(3, 2, 4, device=CUDA)
+        copies.clear()
+        assert FGSM(0.1, bounds=bounds)._clipping(x)(x).device == CUDA
         assert copies == {}
 
 

@@ -8,7 +8,7 @@ attack=FGSM   AT              A-RRM
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from rockafellian.training.epoch import Run
 from rockafellian.training.evaluation import Loss, device_of, resolve_loss
 from rockafellian.training.history import Epoch, History
 from rockafellian.training.options import LossesFrom, Moment, Options, check_at_least
-from rockafellian.training.progress import Progress, show
+from rockafellian.training.progress import Display, Progress, show
 from rockafellian.training.rng import seeded
 from rockafellian.training.step import Amp
 from rockafellian.weights.sample_weights import SampleWeights
@@ -138,17 +138,22 @@ def fit(
     )
     run.check()
     saved = None if checkpoint is None else _open_checkpoint(Path(checkpoint), run, resume)
-    done = run.history.epochs
     with show(progress if rank() == 0 else "quiet", epochs) as display, peer_failure(checkpoint):
-        while len(done) < epochs and not (stop and done and stop(done[-1])):
-            record = run.one_epoch(len(done) + 1, display)
-            done.append(record)
+        for record in _train(run, epochs, stop, display):
             if on_epoch is not None:  # before the state is saved, so that what it records is never behind it
                 on_epoch(record)
             if saved is not None:
                 saved.save()
             display.epoch(record)
     return run.history
+
+
+def _train(run: Run, epochs: int, stop: Callable[[Epoch], bool] | None, display: Display) -> Iterator[Epoch]:
+    """Train epoch by epoch, from the last one in the history, and yield the record of each."""
+    done = run.history.epochs
+    while len(done) < epochs and not (stop and done and stop(done[-1])):
+        done.append(run.one_epoch(len(done) + 1, display))
+        yield done[-1]
 
 
 def _place(model: nn.Module, device: torch.device | str | None) -> tuple[nn.Module, nn.Module, torch.device]:
