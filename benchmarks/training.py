@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import rockafellian as rk
 from measure import seconds, table
-from rockafellian.training.batches import Rows
+from rockafellian.training.data import Rows
 from rockafellian_reproduction.machine import machine
 from rockafellian_reproduction.networks import mnist3, mnist10
 

@@ -30,11 +30,11 @@ NOISES = {
     "feature_dependent": Noise(4, lambda y, c, seed=0: feature_dependent(y, features_of(len(y)), c, seed=seed)),
 }
 EXACT = [name for name in NOISES if name != "one_sided"]
-shares = st.floats(0, 1, exclude_max=True)
+rates = st.floats(0, 1, exclude_max=True)
 labels_of = {k: st.lists(st.integers(0, k - 1), min_size=1, max_size=60) for k in (2, 4)}
 
 
-@given(st.data(), st.sampled_from(EXACT), shares, st.integers(0, 9))
+@given(st.data(), st.sampled_from(EXACT), rates, st.integers(0, 9))
 def test_exactly_the_promised_rows_get_another_class_and_the_mask_has_them(data, name, contamination, seed) -> None:
     k, apply = NOISES[name]
     true = [0, 1, *data.draw(labels_of[k])]
@@ -46,20 +46,20 @@ def test_exactly_the_promised_rows_get_another_class_and_the_mask_has_them(data,
     assert 0 <= noisy.labels.min() <= noisy.labels.max() < k
 
 
-@given(labels_of[2], shares, st.integers(0, 9))
-def test_one_sided_calls_negatives_positive_up_to_the_share_or_says_there_are_too_few(true, share, seed) -> None:
+@given(labels_of[2], rates, st.integers(0, 9))
+def test_one_sided_mislabels_negatives_up_to_the_contamination_or_says_there_are_too_few(true, rate, seed) -> None:
     true = torch.tensor([1, *true])
     negatives, positives = (int((true == label).sum()) for label in (0, 1))
-    if round(share / (1 - share) * positives) > negatives:
-        with pytest.raises(ValueError, match=f"negatives to make .* wrong, got {negatives}; lower"):
-            one_sided(true, share, seed=seed)
-        share *= negatives / len(true)
-    labels, mask = one_sided(true, share, seed=seed)
+    if round(rate / (1 - rate) * positives) > negatives:
+        with pytest.raises(ValueError, match=f"negatives to mislabel .* of the positives, got {negatives}; lower"):
+            one_sided(true, rate, seed=seed)
+        rate *= negatives / len(true)
+    labels, mask = one_sided(true, rate, seed=seed)
     assert torch.equal(mask, labels != true)
     assert true[mask].eq(0).all()
     assert labels[mask].eq(1).all()
     given_positive = labels == 1
-    assert abs(float(mask.sum() / given_positive.sum()) - share) <= 1 / int(given_positive.sum())
+    assert abs(float(mask.sum() / given_positive.sum()) - rate) <= 1 / int(given_positive.sum())
 
 
 @pytest.mark.parametrize("name", NOISES)
@@ -143,7 +143,7 @@ def test_labels_go_where_table_6_sends_them(contamination: float | None) -> None
 
 
 @pytest.mark.parametrize(("stays", "contamination"), [(1.0, None), (0.75, None), (0.75, 0.4), (0.0, None)])
-def test_rows_that_drew_their_own_label_are_not_wrong(stays: float, contamination: float | None) -> None:
+def test_rows_that_drew_their_own_label_are_not_mislabeled(stays: float, contamination: float | None) -> None:
     true = torch.arange(20_000) % 4
     labels, mask = transition(true, stays * np.eye(4) + (1 - stays) * OTHERS, contamination)
     assert torch.equal(mask, labels != true)
@@ -226,17 +226,17 @@ def test_no_row_looks_like_a_class_that_has_none() -> None:
         (lambda: uniform([0, 0], 0.1, n_classes=1), "at least 2 classes"),
         (lambda: flip([0, 1, 2], 0.1), "labels from 0 to 1 .*got 0 to 2"),
         (lambda: one_sided([0, 1, 2], 0.1), "labels from 0 to 1 .*got 0 to 2"),
-        (lambda: one_sided([0, 1, 1, 1], 0.5), "need 3 negatives to make 50% of the positives wrong, got 1; lower"),
+        (lambda: one_sided([0, 1, 1, 1], 0.5), "need 3 negatives .* 50% of the positives, got 1; lower"),
         (lambda: one_sided([0, 0], 0.1), "at least one positive"),
-        (lambda: feature_dependent([1, 1], [[0.0], [1.0]], 0.1), "two classes to confuse, got only label 1"),
+        (lambda: feature_dependent([1, 1], [[0.0], [1.0]], 0.1), "two classes, got only label 1"),
         (lambda: feature_dependent([0, 1], [[0.0], [float("nan")]], 0.1), "need finite features"),
         (lambda: feature_dependent([0, 1], [[0.0], [1.0]], 0.1, sharpness=-1.0), "sharpness >= 0, got -1.0"),
         (lambda: transition([0, 4], OTHERS), "labels from 0 to 3 .*got 0 to 4"),
         (lambda: transition(Y, OTHERS[:3]), r"square kernel.*got shape \(3, 4\)"),
         (lambda: transition(Y, OTHERS[0]), r"square kernel.*got shape \(4,\)"),
         (lambda: transition(Y, 2 * OTHERS), "rows sum to 1, got sums from 2 to 2"),
-        (lambda: transition(Y, [[1.5, -0.5], [0.5, 0.5]]), "kernel of chances"),
-        (lambda: transition(Y, [[float("nan"), 1.0], [0.5, 0.5]]), "kernel of chances"),
+        (lambda: transition(Y, [[1.5, -0.5], [0.5, 0.5]]), "kernel of probabilities"),
+        (lambda: transition(Y, [[float("nan"), 1.0], [0.5, 0.5]]), "kernel of probabilities"),
         (lambda: feature_dependent(Y, features_of(3), 0.1), r"for each of 4 labels; got shape \(3, 3\)"),
         (lambda: feature_dependent(Y, [1.0, 2.0, 3.0, 4.0], 0.1), r"for each of 4 labels; got shape \(4,\)"),
     ],

@@ -229,7 +229,7 @@ def test_the_memory_of_elr_is_part_of_its_state() -> None:
         (lambda: ELR(N, 1), "n_classes >= 2.*got 12, 1"),
         (lambda: ELR(N, K, beta=1.0), r"beta in \[0, 1\).* 1.0 and"),
         (lambda: ELR(N, K, lam=-1.0), "lam >= 0.*and -1.0"),
-        (lambda: ELR(N, K)(LOGITS, LABELS), r"rows' numbers.*call loss\(logits, labels, index\)"),
+        (lambda: ELR(N, K)(LOGITS, LABELS), r"index of each row.*call loss\(logits, labels, index\)"),
         (lambda: ELR(N, 3)(LOGITS, LABELS, ROWS), r"logits of 3 classes.*got logits \(12, 4\)"),
         (lambda: ELR(N, K)(LOGITS, LABELS, ROWS[1:]), r"one index per row.*and index \(11,\)"),
         (lambda: ELR(N - 1, K)(LOGITS, LABELS, ROWS), "index from 0 to 10, got 11; n_samples must be"),

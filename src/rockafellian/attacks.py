@@ -1,6 +1,6 @@
-"""Attacks on the inputs: projected gradient ascent (PGD) on each row's loss; FGSM of Algorithm 2 is one step of it.
+"""Adversarial attacks: projected gradient ascent (PGD) on each row's loss; FGSM of Algorithm 2 is one step of it.
 
-An attack is any callable (model, loss, x, y) -> x, with one loss per row.
+An attack is any callable (model, loss, x, y) -> x, where the loss has one value per row.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -24,14 +25,21 @@ Attack: TypeAlias = Callable[[nn.Module, Callable[[Tensor, Tensor], Tensor], Ten
 
 @dataclass(frozen=True)
 class PGD:
-    """Up the gradient of each row's loss, `steps` times, never further than `eps` from where it started.
+    """Projected gradient ascent on each row's loss, within a ball of radius `eps` around the input.
 
-    `step` is what a step follows: the gradient's sign (the default for "linf"), its direction ("unit", the default for
-    "l2") or the gradient itself ("raw"). `step_size` is 2.5 * eps / steps unless given. `bounds` clip the inputs: two
-    numbers, or two lists with a number per channel (axis 1); None leaves them free, as the paper does.
+    The network is in evaluation mode meanwhile, so dropout is off and the statistics of BatchNorm do not change; modes
+    and gradients are afterwards what they were before.
 
-    The network is in evaluation mode meanwhile, so that neither dropout nor BatchNorm notices; modes and gradients are
-    afterwards as they were.
+    Args:
+        eps: radius of the ball, in units of the inputs as the network sees them.
+        steps: number of steps.
+        step_size: length of a step; None is 2.5 * eps / steps.
+        norm: the ball is of this norm, "linf" or "l2".
+        step: direction of a step: "sign" of the gradient (None with "linf"), "unit" for the gradient divided by its
+            norm (None with "l2"), or "raw" for the gradient itself.
+        random_start: whether to start from a random point of the ball.
+        bounds: smallest and largest input, two numbers or two lists with one number per channel (axis 1); None does
+            not clip, as in the paper.
     """
 
     eps: float
@@ -56,20 +64,20 @@ class PGD:
                 raise ValueError(f"need {name} to be one of {', '.join(get_args(choices))}; got {value!r}")
 
     def __call__(self, model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-        """The attacked inputs, without a graph."""
+        """Return the attacked inputs, detached."""
         if not x.is_floating_point():
-            raise ValueError(f"need inputs of a floating type to follow a gradient, got {x.dtype}; attack embeddings")
-        low, high = self._limits(x)
+            raise ValueError(f"need inputs of a floating type to have a gradient, got {x.dtype}; attack embeddings")
+        clip = self._clipping(x)
         step_size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
         origin = x.detach()
         if self.eps == 0:
-            return origin.clamp(low, high)
-        attacked = (origin + self._random_shift(origin)).clamp(low, high) if self.random_start else origin
+            return clip(origin)
+        attacked = clip(origin + self._random_shift(origin)) if self.random_start else origin
         with eval_mode(model):
             for _ in range(self.steps):
                 uphill = self._direction(_gradient(model, loss, attacked, y))
                 shift = self._projected(attacked + step_size * uphill - origin)
-                attacked = (origin + shift).clamp(low, high)
+                attacked = clip(origin + shift)
         return attacked
 
     def _direction(self, gradient: Tensor) -> Tensor:
@@ -84,7 +92,7 @@ class PGD:
         return shift * (self.eps / _row_norms(shift)).clamp(max=1)
 
     def _random_shift(self, x: Tensor) -> Tensor:
-        """Uniform in the ball."""
+        """Return a shift drawn uniformly from the ball."""
         if self.norm == "linf":
             return torch.empty_like(x).uniform_(-self.eps, self.eps)
         direction = torch.randn_like(x)
@@ -92,21 +100,34 @@ class PGD:
         radius = torch.rand(per_row, dtype=x.dtype, device=x.device) ** (1 / math.prod(x.shape[1:]))
         return self.eps * radius * direction / _row_norms(direction)
 
-    def _limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _clipping(self, x: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return what clips inputs of this shape to the bounds."""
+        smallest, largest = self.bounds or (-math.inf, math.inf)
+        if isinstance(smallest, int | float) and isinstance(largest, int | float):  # numbers need no copy to a GPU
+            return partial(torch.clamp, min=smallest, max=largest)
         low, high = (
-            torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in self.bounds or (-math.inf, math.inf)
+            torch.as_tensor(bound, dtype=x.dtype).to(x.device, non_blocking=True) for bound in (smallest, largest)
         )
         for bound in (low, high):
             if bound.ndim and (x.ndim < 2 or bound.shape != x.shape[1:2]):
                 raise ValueError(f"need one bound, or one per channel of inputs {tuple(x.shape)}; got {len(bound)}")
         per_channel = (-1, *[1] * (x.ndim - 2))
-        return (low.reshape(per_channel), high.reshape(per_channel)) if low.ndim or high.ndim else (low, high)
+        if low.ndim or high.ndim:
+            low, high = low.reshape(per_channel), high.reshape(per_channel)
+        return partial(torch.clamp, min=low, max=high)
 
 
 def FGSM(  # noqa: N802 - reads as the class it makes
     eps: float, *, norm: Norm = "linf", step: Step | None = None, bounds: tuple[Bound, Bound] | None = None
 ) -> PGD:
-    """The attack of Algorithm 2, x + eps * sign(gradient): one step of PGD, as long as it may be, from x itself."""
+    """Return the attack of Algorithm 2, x + eps * sign(gradient): one step of PGD of length `eps`, from x itself.
+
+    Args:
+        eps: length of the step, in units of the inputs as the network sees them.
+        norm: "linf" or "l2".
+        step: direction of the step, as for `PGD`.
+        bounds: smallest and largest input, as for `PGD`.
+    """
     return PGD(eps, steps=1, step_size=eps or None, norm=norm, step=step, random_start=False, bounds=bounds)
 
 
@@ -127,6 +148,6 @@ def _gradient(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], x: Ten
 
 
 def _row_norms(x: Tensor) -> Tensor:
-    """The l2 norm of each row, with axes to divide by; never 0."""
+    """Return the l2 norm of each row, shaped to divide `x` by it; never 0."""
     norms: Tensor = torch.linalg.vector_norm(x.flatten(1), dim=1)
     return norms.clamp(min=torch.finfo(x.dtype).tiny).reshape(len(x), *[1] * (x.ndim - 1))

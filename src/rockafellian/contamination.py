@@ -1,6 +1,6 @@
-"""Wrong labels on purpose, to test with: each function takes true labels and returns them with a known part wrong.
+"""Synthetic label noise for experiments: each function takes true labels and returns noisy ones.
 
-Seeded: the same arguments give the same labels. `Noisy.mask` marks the rows whose label is wrong.
+The same arguments give the same labels. `Noisy.mask` marks the mislabeled rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ Labels = NDArray[np.int64]
 
 
 class Noisy(NamedTuple):
-    """Labels as given to the training, and the rows where they are wrong."""
+    """Noisy labels, and a boolean mask of the mislabeled rows."""
 
     labels: Tensor
     mask: Tensor
 
 
 def uniform(labels: Array, contamination: float, *, n_classes: int | None = None, seed: int = 0) -> Noisy:
-    """Exactly round(C * N) rows get another label, each of the others alike: section 3.1 of the paper.
+    """Return labels of which exactly round(contamination * N) are replaced by another one: section 3.1 of the paper.
+
+    Every other label is equally likely.
+
+    Args:
+        labels: true labels, whole numbers from 0.
+        contamination: noise rate, in [0, 1).
+        n_classes: number of classes; None is the largest label plus one.
+        seed: of the random numbers.
 
     >>> noisy = uniform([0, 1, 2, 0, 1, 2], contamination=0.5)
     >>> int(noisy.mask.sum())
@@ -41,44 +49,50 @@ def uniform(labels: Array, contamination: float, *, n_classes: int | None = None
 
 
 def transition(labels: Array, kernel: Array, contamination: float | None = None, *, seed: int = 0) -> Noisy:
-    """New labels drawn from the row of `kernel` that belongs to the true one, for round(C * N) rows or, without C, all.
+    """Return labels drawn from the row of `kernel` that belongs to the true label.
 
-    A kernel with zeros on its diagonal, as Table 6 of the paper, makes every row drawn wrong; with a kernel that has a
-    diagonal, only those that changed are.
+    With zeros on the diagonal of the kernel, as in Table 6 of the paper, every row drawn is mislabeled; otherwise those
+    whose label changed.
+
+    Args:
+        labels: true labels, whole numbers from 0.
+        kernel: square matrix of probabilities, (true label, new label).
+        contamination: draws a new label for exactly round(contamination * N) rows; None for all rows.
+        seed: of the random numbers.
     """
     true, random = _read(labels), np.random.default_rng(seed)
-    chances = _read_kernel(kernel)
-    _count_classes(true, len(chances))
+    kernel_rows = _read_kernel(kernel)
+    _count_classes(true, len(kernel_rows))
     rows = np.arange(len(true)) if contamination is None else _draw_rows(true, contamination, random)
     given = true.copy()
-    for label, row_of_kernel in enumerate(chances):
+    for label, probabilities in enumerate(kernel_rows):
         drawn = rows[true[rows] == label]
-        given[drawn] = random.choice(len(chances), len(drawn), p=row_of_kernel)
+        given[drawn] = random.choice(len(kernel_rows), len(drawn), p=probabilities)
     return _noisy(true, given)
 
 
 def flip(labels: Array, contamination: float, *, seed: int = 0) -> Noisy:
-    """Exactly round(C * N) of binary labels turned round."""
+    """Return binary labels of which exactly round(contamination * N) are flipped."""
     _count_classes(_read(labels), 2)
     return uniform(labels, contamination, n_classes=2, seed=seed)
 
 
 def one_sided(labels: Array, contamination: float, *, seed: int = 0) -> Noisy:
-    """Weak labels: negatives called positive until a share `contamination` of the positives is really negative.
+    """Return weak binary labels: negatives labeled 1, until a fraction `contamination` of the labels 1 is wrong.
 
-    As in the tissue images of the paper, where a whole slide is called diseased though most of its parts are not.
+    As in the tissue images of the paper, where every part of a slide gets the label "diseased" of the whole slide.
     """
     true, random = _read(labels), np.random.default_rng(seed)
     _count_classes(true, 2)
-    _check_share(contamination)
+    _check_contamination(contamination)
     negatives = np.flatnonzero(true == 0)
     if len(negatives) == len(true):
-        raise ValueError("need at least one positive, label 1, to call negatives by its name; got none")
+        raise ValueError("need at least one positive (label 1), got none; check the labels")
     wanted = round(contamination / (1 - contamination) * (len(true) - len(negatives)))
     if wanted > len(negatives):
         raise ValueError(
-            f"need {wanted} negatives to make {contamination:.0%} of the positives wrong, got {len(negatives)}; "
-            "lower the contamination or leave out some positives"
+            f"need {wanted} negatives to mislabel for a contamination of {contamination:.0%} of the positives, "
+            f"got {len(negatives)}; lower the contamination or leave out some positives"
         )
     given = true.copy()
     given[random.choice(negatives, wanted, replace=False)] = 1
@@ -88,24 +102,31 @@ def one_sided(labels: Array, contamination: float, *, seed: int = 0) -> Noisy:
 def feature_dependent(
     labels: Array, features: Array, contamination: float, *, sharpness: float = 5.0, seed: int = 0
 ) -> Noisy:
-    """Exactly round(C * N) rows get the label they look most like beside their own, rows near a boundary more often.
+    """Return labels of which exactly round(contamination * N) are replaced by the most similar other class.
 
-    How people err. A linear classifier (ridge regression on the labels) says how near: a row's chance grows by a factor
-    e per 1 / `sharpness` that its margin shrinks, where a row that the classifier is sure of has a margin about 1.
+    Rows near a decision boundary are replaced more often, as when people label. The margin of a row comes from a linear
+    classifier (ridge regression on the labels) and is about 1 where the classifier is sure.
+
+    Args:
+        labels: true labels, whole numbers from 0.
+        features: inputs, one row per label.
+        contamination: noise rate, in [0, 1).
+        sharpness: the odds of a row grow by a factor e for each 1 / `sharpness` by which its margin shrinks.
+        seed: of the random numbers.
     """
     if not 0 <= sharpness < math.inf:
         raise ValueError(f"need a finite sharpness >= 0, got {sharpness}")
     true, random = _read(labels), np.random.default_rng(seed)
     k = _count_classes(true, None)
     if true.min() == true.max():
-        raise ValueError(f"need rows of at least two classes to confuse, got only label {true[0]}")
+        raise ValueError(f"need rows of at least two classes, got only label {true[0]}")
     rows = np.arange(len(true))
     others = _linear_scores(_read_features(features, len(true)), np.eye(k)[true])
     own = others[rows, true].copy()
     others[rows, true] = -np.inf
-    others[:, np.bincount(true, minlength=k) == 0] = -np.inf  # nothing looks like a class that has no row
+    others[:, np.bincount(true, minlength=k) == 0] = -np.inf  # a class without rows has no features to resemble
     nearest = others.argmax(1)
-    # Gumbel noise on log chances, and the largest sums: a draw without replacement, all at once.
+    # The largest sums of log odds and Gumbel noise are a weighted draw without replacement.
     keys = sharpness * (others[rows, nearest] - own) + random.gumbel(size=len(true))
     chosen = np.argsort(-keys, kind="stable")[: _round_rows(contamination, len(true))]
     given = true.copy()
@@ -135,13 +156,13 @@ def _count_classes(labels: Labels, n_classes: int | None) -> int:
     return k
 
 
-def _check_share(contamination: float) -> None:
+def _check_contamination(contamination: float) -> None:
     if not 0 <= contamination < 1:
-        raise ValueError(f"need a contamination in [0, 1), a share of the rows; got {contamination}")
+        raise ValueError(f"need a contamination in [0, 1), a fraction of the rows; got {contamination}")
 
 
 def _round_rows(contamination: float, n: int) -> int:
-    _check_share(contamination)
+    _check_contamination(contamination)
     return round(contamination * n)
 
 
@@ -150,15 +171,15 @@ def _draw_rows(labels: Labels, contamination: float, random: np.random.Generator
 
 
 def _read_kernel(kernel: Array) -> NDArray[np.float64]:
-    chances = _as_numpy(kernel).astype(np.float64)
-    if chances.ndim != 2 or chances.shape[0] != chances.shape[1] or len(chances) < 2:
-        raise ValueError(f"need a square kernel, a row per true label; got shape {chances.shape}")
-    sums = chances.sum(1)
-    if not (chances.min() >= 0 and abs(sums - 1).max() < 1e-3):
+    kernel_rows = _as_numpy(kernel).astype(np.float64)
+    if kernel_rows.ndim != 2 or kernel_rows.shape[0] != kernel_rows.shape[1] or len(kernel_rows) < 2:
+        raise ValueError(f"need a square kernel, a row per true label; got shape {kernel_rows.shape}")
+    sums = kernel_rows.sum(1)
+    if not (kernel_rows.min() >= 0 and abs(sums - 1).max() < 1e-3):
         raise ValueError(
-            f"need a kernel of chances whose rows sum to 1, got sums from {sums.min():g} to {sums.max():g}"
+            f"need a kernel of probabilities whose rows sum to 1, got sums from {sums.min():g} to {sums.max():g}"
         )
-    normed: NDArray[np.float64] = chances / sums[:, None]
+    normed: NDArray[np.float64] = kernel_rows / sums[:, None]
     return normed
 
 
@@ -170,7 +191,7 @@ def _read_features(features: Array, n: int) -> NDArray[np.float64]:
 
 
 def _linear_scores(features: NDArray[np.float64], targets: NDArray[Any]) -> NDArray[np.float64]:
-    """What a ridge regression of the targets on the standardised features says of each row."""
+    """Return the predictions of a ridge regression of the targets on the standardized features."""
     deviation = features.std(0)
     x = (features - features.mean(0)) / np.where(deviation > 0, deviation, 1)
     mean = targets.mean(0)

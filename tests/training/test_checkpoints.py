@@ -91,7 +91,7 @@ def test_tied_and_scattered_tensors_come_back_each_on_its_own(tmp_path: Path) ->
     assert bits(loaded["again"]) == bits(grid)
 
 
-def test_a_network_with_tied_layers_goes_on_with_the_same_outputs(tmp_path: Path) -> None:
+def test_a_network_with_tied_layers_resumes_with_the_same_outputs(tmp_path: Path) -> None:
     def tied() -> nn.Sequential:
         model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4))
         model[2].weight = model[0].weight
@@ -105,7 +105,7 @@ def test_a_network_with_tied_layers_goes_on_with_the_same_outputs(tmp_path: Path
     assert second[2].weight is second[0].weight
 
 
-OPTIMISERS = {
+OPTIMIZERS = {
     "SGD": lambda parts: optim.SGD(parts, 0.1, momentum=0.9, nesterov=True),
     "Adam": lambda parts: optim.Adam(parts, 0.1, betas=(0.8, 0.9)),
     "AdamW": lambda parts: optim.AdamW(parts, 0.1, amsgrad=True),
@@ -125,23 +125,23 @@ SCHEDULERS = {
 }
 
 
-@pytest.mark.parametrize(("optimiser", "scheduler"), [*zip(cycle(OPTIMISERS), SCHEDULERS, strict=False)])
-def test_optimisers_and_schedulers_go_on_as_if_never_interrupted(optimiser: str, scheduler: str, tmp_path) -> None:
+@pytest.mark.parametrize(("optimizer", "scheduler"), [*zip(cycle(OPTIMIZERS), SCHEDULERS, strict=False)])
+def test_optimizers_and_schedulers_resume_as_if_never_interrupted(optimizer: str, scheduler: str, tmp_path) -> None:
     def fresh() -> tuple[Any, ...]:
         layer = nn.Linear(3, 2)
-        optimised = OPTIMISERS[optimiser]([{"params": [layer.weight]}, {"params": [layer.bias], "lr": 0.2}])
-        return layer, optimised, SCHEDULERS[scheduler](optimised)
+        optimized = OPTIMIZERS[optimizer]([{"params": [layer.weight]}, {"params": [layer.bias], "lr": 0.2}])
+        return layer, optimized, SCHEDULERS[scheduler](optimized)
 
     def steps(parts: tuple[Any, ...], numbers: range) -> list[Any]:
-        layer, optimised, scheduled = parts
+        layer, optimized, scheduled = parts
         trace = []
         for i in numbers:
             for part in layer.parameters():
                 part.grad = torch.sin(torch.arange(part.numel()) + i).reshape(part.shape)
-            optimised.step()
+            optimized.step()
             scheduled.step(*[1.0] if scheduler == "ReduceLROnPlateau" else [])
             trace.append(bits([part.clone() for part in layer.parameters()]))
-        return [*trace, *(bits(part.state_dict()) for part in (optimised, scheduled))]
+        return [*trace, *(bits(part.state_dict()) for part in (optimized, scheduled))]
 
     one, other = fresh(), fresh()
     steps(one, range(3))
@@ -164,7 +164,7 @@ def test_a_file_cut_short_is_an_error_and_left_as_it_was(old: Path, length: floa
     whole = old.read_bytes()
     cut = whole[: int(length * len(whole)) if 0 < length < 1 else int(length)]
     old.write_bytes(cut)
-    with pytest.raises(ValueError, match=r"checkpoint\.safetensors is cut short .* start anew in another folder"):
+    with pytest.raises(ValueError, match=r"checkpoint\.safetensors is cut short .* start again in another folder"):
         load(old)
     assert old.read_bytes() == cut
 
@@ -192,7 +192,7 @@ def test_what_a_pickle_would_do_is_not_done(tmp_path: Path, monkeypatch) -> None
     monkeypatch.chdir(tmp_path)
     for write in (lambda: Path("c").write_bytes(pickle.dumps(Trap())), lambda: torch.save(Trap(), "c")):
         write()
-        with pytest.raises(ValueError, match="cut short or something else"):
+        with pytest.raises(ValueError, match="cut short or another kind of file"):
             load(Path("c"))
         assert not Path("trap").exists()
 
@@ -292,7 +292,7 @@ class Part:
         self.value = state["value"]
 
 
-SETTINGS = {"rows": 7, "rule": "RRM", "clip": None, "eps": (0.1, 0.2), "attack_valid": False}
+SETTINGS = {"rows": 7, "rule": "RRM", "grad_clip": None, "eps": (0.1, 0.2), "attack_valid": False}
 
 
 def run(folder: Path, value: Any, settings: dict[str, Any] = SETTINGS) -> tuple[Part, Part, Checkpoint]:
@@ -300,7 +300,7 @@ def run(folder: Path, value: Any, settings: dict[str, Any] = SETTINGS) -> tuple[
     return one, two, Checkpoint(folder, {"one": one, "two": two}, settings)
 
 
-def test_a_run_is_taken_up_where_it_was_saved_last(tmp_path: Path) -> None:
+def test_a_run_is_resumed_where_it_was_saved_last(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "first"
     one, _, checkpoint = run(folder, 1)
     checkpoint.save()
@@ -320,7 +320,7 @@ def test_where_no_run_is_a_new_one_starts(tmp_path: Path) -> None:
     assert (one.value, two.value) == (5, [5])
     checkpoint.save()
     with pytest.raises(
-        ValueError, match=r"a folder without a run, but .*checkpoint\.safetensors exists; pass resume=True"
+        ValueError, match=r"a folder without a checkpoint, but .*checkpoint\.safetensors exists; pass resume=True"
     ):
         checkpoint.check_free()
 
@@ -328,22 +328,22 @@ def test_where_no_run_is_a_new_one_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rows": 8}, "but rows was 7 and is 8; name another folder"),
-        ({"rows": "7"}, "but rows was 7 and is '7'; name"),
-        ({"clip": 1.0}, "but clip was None and is 1.0; name"),
-        ({"eps": (0.1, 0.3)}, r"but eps was \(0.1, 0.2\) and is \(0.1, 0.3\); name"),
+        ({"rows": 8}, ": rows was 7 and is 8; name another folder"),
+        ({"rows": "7"}, ": rows was 7 and is '7'; name"),
+        ({"grad_clip": 1.0}, ": grad_clip was None and is 1.0; name"),
+        ({"eps": (0.1, 0.3)}, r": eps was \(0.1, 0.2\) and is \(0.1, 0.3\); name"),
         (
             {"attack_valid": True, "rule": "other"},
-            "but rule was 'RRM' and is 'other'; attack_valid was False and is True; name",
+            ": rule was 'RRM' and is 'other'; attack_valid was False and is True; name",
         ),
-        ({"seed": 3}, "but seed was None and is 3; name"),
+        ({"seed": 3}, ": seed was None and is 3; name"),
     ],
 )
 def test_a_run_with_other_settings_is_an_error_and_changes_nothing(tmp_path: Path, changes, message: str) -> None:
     run(tmp_path, 1)[2].save()
     one, two, checkpoint = run(tmp_path, 0, SETTINGS | changes)
     before = checkpoint.path.read_bytes()
-    with pytest.raises(ValueError, match=f"need the run that .*{message}"):
+    with pytest.raises(ValueError, match=f"belongs to another run{message}"):
         checkpoint.resume()
     assert (one.value, two.value) == (0, [0])
     assert checkpoint.path.read_bytes() == before
@@ -352,6 +352,6 @@ def test_a_run_with_other_settings_is_an_error_and_changes_nothing(tmp_path: Pat
 def test_a_state_that_lacks_a_part_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     Checkpoint(tmp_path, {"one": Part(1)}, SETTINGS).save()
     one, _, checkpoint = run(tmp_path, 0)
-    with pytest.raises(ValueError, match="no state of the two"):
+    with pytest.raises(ValueError, match="lacks the state of the two"):
         checkpoint.resume()
     assert one.value == 0

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from rockafellian.attacks import FGSM, PGD
-from rockafellian.losses import ELR, bce, cce, squared
-from rockafellian.training.batches import Rows
-from rockafellian.training.evaluation import Evaluation, evaluate, losses_of, read_task
+from rockafellian.losses import ELR, LOSSES, bce, cce, squared
+from rockafellian.training.data import Rows
+from rockafellian.training.evaluation import Evaluation, eval_pass, evaluate, read_task
 
 ATTACK = FGSM(0.3)
 
@@ -68,7 +68,7 @@ def fails_under_attack(outputs: Tensor, y: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("attack", [None, ATTACK], ids=["clean", "attacked"])
 @pytest.mark.parametrize("loss", [cce, remembering(600), fails_under_attack])
-def test_a_pass_teaches_the_network_and_the_loss_nothing(loss, attack) -> None:
+def test_a_pass_changes_neither_the_network_nor_the_loss(loss, attack) -> None:
     model, rows = network(), data()
     parts = [part for module in (model, loss) if isinstance(module, nn.Module) for part in module.modules()]
     modes = [part.training for part in parts]
@@ -76,7 +76,7 @@ def test_a_pass_teaches_the_network_and_the_loss_nothing(loss, attack) -> None:
     assert set(modes) == {True, False}
     calls = [
         lambda: evaluate(model, rows, loss=loss, attack=attack),
-        lambda: losses_of(model, Rows(rows), torch.arange(300), loss, attack),
+        lambda: list(eval_pass(model, Rows(rows), torch.arange(300), loss, attack)),
     ]
     for call in calls:
         if loss is fails_under_attack and attack is not None:
@@ -90,8 +90,8 @@ def test_a_pass_teaches_the_network_and_the_loss_nothing(loss, attack) -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-class Answers(nn.Module):
-    """What the network says of a row stands in the row."""
+class Identity(nn.Module):
+    """The inputs are the outputs."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -119,14 +119,14 @@ ACCURACIES = {
 @pytest.mark.parametrize("name", ACCURACIES)
 def test_accuracy_is_the_share_of_labels_that_are_right_or_none(name: str) -> None:
     outputs, y, loss, accuracy = ACCURACIES[name]
-    found = evaluate(Answers(), (outputs, y), loss=loss)
+    found = evaluate(Identity(), (outputs, y), loss=loss)
     assert found.accuracy == (accuracy if accuracy is None else pytest.approx(accuracy))
     assert found.loss == pytest.approx(loss(outputs, y).mean().item())
 
 
 def test_targets_that_begin_with_zeros_and_ones_are_still_a_regression() -> None:
     y = torch.tensor([0.0, 1.0, 0.0, 1.0, 5.3, -2.0])
-    assert evaluate(Answers(), (y / 2, y), loss=squared).accuracy is None
+    assert evaluate(Identity(), (y / 2, y), loss=squared).accuracy is None
 
 
 @pytest.mark.parametrize("attack", [None, ATTACK], ids=["clean", "attacked"])
@@ -138,24 +138,32 @@ def test_elr_is_the_cross_entropy_where_rows_are_not_those_of_the_training(attac
     assert elr.training
 
 
+def seen(model: nn.Module, rows: Rows, order: Tensor, loss, attack) -> list[Tensor]:
+    """Indices, losses, outputs and labels of a whole pass."""
+    return [torch.cat(part) for part in zip(*eval_pass(model, rows, order, loss, attack), strict=True)]
+
+
 @given(st.lists(st.integers(0, 599), min_size=1, max_size=20), st.integers(1, 20), st.sampled_from([None, ATTACK]))
 def test_the_losses_of_any_rows_in_any_order_are_those_by_hand(rows: list[int], times: int, attack) -> None:
     model, (x, y) = network(), data()
     order = torch.tensor(rows * times)  # up to 400 rows: more than one batch
     expected, _ = by_hand(model, x if attack is None else attack(model, cce, x, y), y)
-    found = losses_of(model, Rows((x, y)), order, cce, attack)
+    index, found, outputs, labels = seen(model, Rows((x, y)), order, cce, attack)
+    assert torch.equal(index, order)
+    assert torch.equal(labels, y[order])
     assert not found.requires_grad
+    torch.testing.assert_close(found, cce(outputs, labels))
     torch.testing.assert_close(found, expected[order], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("attack", [None, PGD(0.3, steps=2, random_start=False)], ids=["clean", "attacked"])
-def test_a_loss_that_takes_the_number_of_a_row_gets_it(attack) -> None:
+def test_a_loss_that_takes_the_index_of_a_row_gets_it(attack) -> None:
     model, (x, y), elr = network(), data(), remembering(600).eval()
     order = torch.arange(599, 100, -2)
     x_seen = x[order] if attack is None else attack(model, lambda o, y: elr(o, y, order), x[order], y[order])
     with torch.no_grad():
         expected = elr(copy.deepcopy(model).eval()(x_seen), y[order], order)
-    found = losses_of(model, Rows(list(zip(x, y, strict=True))), order, elr.train(), attack)
+    _, found, _, _ = seen(model, Rows(list(zip(x, y, strict=True))), order, elr.train(), attack)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     assert not torch.allclose(found, cce(copy.deepcopy(model).eval()(x_seen), y[order]), atol=0.1)
 
@@ -194,6 +202,24 @@ def test_labels_that_fit_are_no_error_and_the_task_is_known() -> None:
     task = read_task(network(), Rows(data()), cce)
     assert task.n_classes == 4
     assert task.score(torch.eye(4), torch.tensor([0, 1, 3, 3])).tolist() == [True, True, False, True]
-    task.check(torch.tensor([0, 3]))
-    with pytest.raises(ValueError, match="got 0 to 4"):
-        task.check(torch.tensor([0, 4]))
+
+
+@pytest.mark.parametrize("name", ["cce", "mae", "gce"])
+def test_a_loss_can_be_named(name: str) -> None:
+    assert evaluate(network(), data(), loss=name) == evaluate(network(), data(), loss=LOSSES[name])
+
+
+def test_elr_by_name_is_the_cross_entropy_on_rows_that_were_not_trained_on() -> None:
+    assert evaluate(network(), data(), loss="elr") == evaluate(network(), data(), loss=cce)
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs", "message"),
+    [
+        ("crossentropy", 4, "need the name of a loss, one of cce, mae, .*got 'crossentropy'"),
+        ("elr", 1, r"one output per class to make the loss 'elr' by its name.*pass ELR\(n_samples, n_classes\)"),
+    ],
+)
+def test_a_name_without_a_loss_is_an_error(loss: str, outputs: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(nn.Linear(6, outputs), data(), loss=loss)

@@ -11,13 +11,18 @@ import torch
 
 from rockafellian._internal.extras import install_command
 from rockafellian.training.charts import plot_images, plot_weights
-from rockafellian.training.history import Best, Epoch, History, Round
+from rockafellian.training.history import Best, Epoch, History, Reweighting
 
 EPOCHS = [
     Epoch(epoch, 1 / epoch, 0.5 + epoch / 10, 2 / epoch, 0.4 + epoch / 10, epoch / 20, 0.1, 3.0) for epoch in (1, 2, 3)
 ]
-ROUNDS = [Round(1, 0.1, 2.0, None, 0.9, 0.8, 0.5, 0.1), Round(2, 0.2, 1.5, 0.25, None, 0.7, 0.5, 0.1)]
+ROUNDS = [
+    Reweighting(1, 2.0, 0.5, 10, 0.1, None, 0.9, 0.8, 0.5, 0.1),
+    Reweighting(2, 1.5, 0.25, 20, 0.2, 0.25, None, 0.7, 0.5, 0.1),
+]
 BEST = Best(3, 2 / 3, 0.7, {"weight": torch.arange(3.0), "seen": torch.tensor(7)})
+ROUND_COLUMNS = ("threshold", "c_min", "n_removed", "removed_fraction", "gap", "precision", "recall")
+ROUND_COLUMNS += ("seconds", "rule_seconds")
 REGRESSION = History([replace(epoch, accuracy=None, valid_accuracy=None) for epoch in EPOCHS])
 
 
@@ -31,7 +36,7 @@ def test_a_frame_has_a_row_per_epoch_and_the_rounds_beside_theirs() -> None:
     assert frame.index.name == "epoch"
     for name in ("loss", "accuracy", "valid_loss", "valid_accuracy", "removed_fraction", "learning_rate", "seconds"):
         assert frame[name].tolist() == [getattr(epoch, name) for epoch in EPOCHS]
-    for name in ("removed_fraction", "threshold", "gap", "precision", "recall", "seconds", "rule_seconds"):
+    for name in ROUND_COLUMNS:
         expected = [getattr(made, name) for made in ROUNDS] + [None]
         assert frame.pop(f"round_{name}").tolist() == pytest.approx(
             [math.nan if value is None else value for value in expected], nan_ok=True
@@ -68,14 +73,14 @@ def test_a_plot_shows_loss_accuracy_and_what_was_removed(tmp_path) -> None:
             "validation": ([1, 2, 3], [getattr(epoch, f"valid_{name}") for epoch in EPOCHS]),
         }
     found = drawn(figure.axes[2])
-    assert found.pop("of these, wrong")[1] == pytest.approx([0.9, math.nan], nan_ok=True)
-    assert found == {"rows removed": ([1, 2], [0.1, 0.2]), "of the wrong, removed": ([1, 2], [0.8, 0.7])}
+    assert found.pop("precision")[1] == pytest.approx([0.9, math.nan], nan_ok=True)
+    assert found == {"rows removed": ([1, 2], [0.1, 0.2]), "recall": ([1, 2], [0.8, 0.7])}
     assert all(len(panel.get_legend().get_texts()) == len(panel.get_lines()) for panel in figure.axes)
 
 
 def test_a_plot_has_no_panel_and_no_line_for_what_there_was_not(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    history = History([replace(epoch, valid_loss=None, valid_accuracy=None, removed=None) for epoch in EPOCHS])
+    history = History([replace(epoch, valid_loss=None, valid_accuracy=None, removed_fraction=None) for epoch in EPOCHS])
     figure = history.plot()
     assert [panel.get_title() for panel in figure.axes] == ["loss", "accuracy"]
     assert [list(drawn(panel)) for panel in figure.axes] == [["training, labels as given"]] * 2
@@ -176,7 +181,7 @@ def test_a_missing_library_is_an_error_that_names_the_extra(missing: str, call, 
         call(full())
 
 
-def test_weights_of_clean_and_wrong_rows_are_drawn_apart() -> None:
+def test_weights_of_clean_and_mislabeled_rows_are_drawn_apart() -> None:
     random = torch.Generator().manual_seed(0)
     values = [torch.rand(50, generator=random) for _ in range(3)]
     wrong = torch.arange(50) % 3 == 0
@@ -184,7 +189,7 @@ def test_weights_of_clean_and_wrong_rows_are_drawn_apart() -> None:
     lines = drawn(panel)
     assert [text.get_text() for text in panel.get_legend().get_texts()] == list(lines)
     assert len(panel.collections) == 2
-    for name, rows, band in zip(("clean", "wrong"), (~wrong, wrong), panel.collections, strict=True):
+    for name, rows, band in zip(("clean", "mislabeled"), (~wrong, wrong), panel.collections, strict=True):
         epochs, means = lines[f"{name} rows, mean"]
         assert epochs == [1, 4, 9]
         assert means == pytest.approx([weights[rows].mean().item() for weights in values])

@@ -132,6 +132,10 @@ def test_a_finished_run_can_be_made_longer_as_if_it_had_been_planned_so(method: 
     assert_same_bits(result(tmp_path / "planned" / "end"), result(tmp_path / "longer" / "end 9"))
 
 
+def per_class(n: int) -> rk.SampleWeights:
+    return rk.SampleWeights(n, rk.RRM(contamination=0.4), per_class=True, class_limit=0.8)
+
+
 TOY = make_toy(n=60)
 OTHER = make_toy(seed=3, n=60)
 
@@ -164,7 +168,12 @@ def fit_here(folder: Path, **changes) -> rk.History:
         ({"weights": rk.SampleWeights(60, rk.RRM(contamination=0.3))}, "rule was .*0.4.* and is .*0.3"),
         ({"weights": rk.SampleWeights(60, rk.RRM(contamination=0.4), every=2)}, "every was 1 and is 2"),
         ({"batch_size": 7}, "batch_size was 100 and is 7"),
+        ({"weights": per_class(60)}, "per_class was False and is True; class_limit was 0.9 and is 0.8"),
         ({"skip_removed": True}, "skip_removed was False and is True"),
+        ({"accumulate": 2}, "accumulate was 1 and is 2"),
+        ({"amp": "float16"}, "amp was None and is 'float16'; it lacks the state of the scaler"),
+        ({"transform": torch.neg}, "transform was 'None' and is '.*neg.*'"),
+        ({"grad_clip": 1.0}, "grad_clip was None and is 1.0"),
         ({"resume": False}, "exists; pass resume=True"),
     ],
 )
@@ -197,7 +206,9 @@ LARGER = make_toy(n=500)
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_a_run_that_finds_the_share_itself_is_resumed_in_its_probation_and_after_it(skip: bool, tmp_path: Path) -> None:
+def test_a_run_that_estimates_the_noise_rate_is_resumed_while_rows_are_held_out_and_after(
+    skip: bool, tmp_path: Path
+) -> None:
     def run(folder: Path, epochs: int, seed: int = 0) -> rk.SampleWeights:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))
@@ -218,8 +229,8 @@ def test_a_run_that_finds_the_share_itself_is_resumed_in_its_probation_and_after
     held = []
     for epochs in range(1, 10):
         folder = tmp_path / f"cut after {epochs}"
-        held.append(run(folder, epochs).held is not None)
-        run(folder, 10, seed=1)  # the rows held are those of the state
+        held.append(run(folder, epochs).held_out is not None)
+        run(folder, 10, seed=1)  # the held-out rows are those of the state
         assert_same_bits(*(result(path / "checkpoint.safetensors") for path in (tmp_path / "whole", folder)))
     assert held[0]
     assert not held[-1]

@@ -34,6 +34,7 @@ class Settings:
     how: str = "plain"  # or "ddp", "fsdp": how the network is handed to fit
     epochs: int = 6
     batch_size: int = 50
+    accumulate: int = 1
     checkpoint: str | None = None
     killed_in: int | None = None  # the last rank ends itself in this epoch, once
 
@@ -72,12 +73,15 @@ def run(settings: Settings) -> dict[str, Tensor]:
         model,
         (toy.x, toy.y),
         loss=rk.losses.cce,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.002 * settings.batch_size, momentum=0.9),
+        optimizer=torch.optim.SGD(
+            model.parameters(), lr=0.002 * settings.batch_size * settings.accumulate, momentum=0.9
+        ),
         epochs=settings.epochs,
         weights=weights,
         attack=rk.attacks.FGSM(0.1) if settings.attacked else None,
         valid=(toy.x[:101], toy.y[:101]),
         batch_size=settings.batch_size,
+        accumulate=settings.accumulate,
         losses_from=settings.losses_from,
         skip_removed=settings.skip_removed,
         wrong=toy.wrong,
@@ -87,13 +91,13 @@ def run(settings: Settings) -> dict[str, Tensor]:
         on_epoch=note,
     )
     assert history.best is not None
-    told = [(e.loss, e.accuracy, e.valid_loss, e.valid_accuracy, e.removed) for e in history.epochs]
+    told = [(e.loss, e.accuracy, e.valid_loss, e.valid_accuracy, e.removed_fraction) for e in history.epochs]
     return {
         "values": torch.stack(values),
         "last_removed": whole_state(weights)["last_removed"],
         "best": torch.cat([part.flatten() for part in history.best.model.values()]),
         "epochs": torch.tensor(told),
-        "rounds": torch.tensor([(r.removed, r.precision or 0, r.recall or 0) for r in history.rounds]),
+        "rounds": torch.tensor([(r.removed_fraction, r.precision or 0, r.recall or 0) for r in history.rounds]),
     }
 
 

@@ -18,8 +18,8 @@ from rockafellian._internal.modes import eval_mode
 from rockafellian.attacks import FGSM
 from rockafellian.losses import ELR, LOSSES, cce
 from rockafellian.method.reweight import RRM
-from rockafellian.training.batches import Rows
-from rockafellian.training.evaluation import SIZE, evaluate
+from rockafellian.training.data import Rows
+from rockafellian.training.evaluation import EVAL_BATCH_SIZE, evaluate
 from rockafellian.training.fit import fit
 from rockafellian.training.history import Epoch, History
 from rockafellian.weights.sample_weights import SampleWeights
@@ -260,7 +260,7 @@ def _to_best(model: nn.Module, history: History) -> None:
 def _scores(model: nn.Module, data: tuple[Tensor, Tensor]) -> tuple[Any, Any]:
     """The mean logit of each row, and its label."""
     with eval_mode(model), torch.no_grad():
-        found = [model(x).mean(1) for x, _, _ in Rows(data).all_batches(SIZE)]
+        found = [model(x).mean(1) for x, _, _ in Rows(data).all_batches(EVAL_BATCH_SIZE)]
     return torch.cat(found).numpy(), data[1][:, 0].long().numpy()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from rockafellian.method.reweight import Spread
-from rockafellian.training.epoch import LossesFrom
+from rockafellian.training.options import LossesFrom
 
 
 @dataclass(frozen=True)

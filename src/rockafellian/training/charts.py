@@ -1,4 +1,4 @@
-"""Pictures, by matplotlib."""
+"""Figures of a run, by matplotlib."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise missing("matplotlib for pictures", "charts") from error
+    raise missing("matplotlib for figures", "charts") from error
 
 
 def plot_history(history: Any) -> Figure:
-    """Loss, accuracy and, where rows were re-weighted, what was removed, one panel each; what `History.plot` draws."""
+    """Return a figure with a panel each for loss, accuracy and, where rows were re-weighted, the removed rows."""
     removing = bool(history.rounds)
     figure = Figure(figsize=(4.5 * (2 + removing), 3.5), layout="constrained")
     panels = figure.subplots(1, 2 + removing)
@@ -31,8 +31,8 @@ def plot_history(history: Any) -> Figure:
         rounds = [made.epoch for made in history.rounds]
         for name, label in (
             ("removed_fraction", "rows removed"),
-            ("precision", "of these, wrong"),
-            ("recall", "of the wrong, removed"),
+            ("precision", "precision"),
+            ("recall", "recall"),
         ):
             _line(panels[2], rounds, [getattr(made, name) for made in history.rounds], label)
         panels[2].set(title="re-weightings", xlabel="epoch", ylim=(0, 1.02))
@@ -43,10 +43,16 @@ def plot_history(history: Any) -> Figure:
 
 
 def plot_weights(values: Sequence[Tensor], wrong: Tensor, names: Sequence[int]) -> Figure:
-    """What became of the weights of clean and of wrong rows: mean, and 5th to 95th percentile, at each name."""
+    """Return a figure of the weights of clean and of mislabeled rows: mean, and 5th to 95th percentile.
+
+    Args:
+        values: weights of all rows, one tensor per epoch drawn.
+        wrong: mask of the mislabeled rows.
+        names: number of each epoch drawn.
+    """
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     panel = figure.subplots()
-    for label, rows, color in (("clean", ~wrong, "tab:blue"), ("wrong", wrong, "tab:red")):
+    for label, rows, color in (("clean", ~wrong, "tab:blue"), ("mislabeled", wrong, "tab:red")):
         if not rows.any():
             continue
         low, high = torch.stack([weights[rows].quantile(torch.tensor([0.05, 0.95])) for weights in values]).T
@@ -59,7 +65,7 @@ def plot_weights(values: Sequence[Tensor], wrong: Tensor, names: Sequence[int]) 
 
 
 def plot_images(images: Tensor, titles: Sequence[str], columns: int = 5) -> Figure:
-    """Small grey images, each under its title."""
+    """Return a figure of small gray images, each under its title."""
     height = -(-len(images) // columns)
     figure = Figure(figsize=(1.7 * columns, 1.9 * height), layout="constrained")
     panels = figure.subplots(height, columns, squeeze=False)

@@ -1,6 +1,6 @@
-"""A state on disk: one safetensors file, with all that is no tensor as JSON in its header. Nothing in it is executed.
+"""The state of a run on disk: one safetensors file, with plain values as JSON in its header. Nothing is unpickled.
 
-Written beside its place and moved there in one step, so that a killed process leaves the old state or the new one.
+Written to a temporary file and renamed, so that a killed process leaves the old state or the new one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADER = "rockafellian"
 
 
 class Stateful(Protocol):
-    """What has a state to keep: a module, an optimiser, SampleWeights, a History."""
+    """What has a state to save: a module, an optimizer, SampleWeights, a History."""
 
     def state_dict(self) -> Any: ...  # noqa: D102
     def load_state_dict(self, state: Any, /) -> Any: ...  # noqa: D102
@@ -36,26 +36,33 @@ class Stateful(Protocol):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run's parts in a folder, and the settings that tell one run from another."""
+    """The state of a run in a folder.
+
+    Args:
+        folder: where the file is.
+        parts: parts of the run by name.
+        settings: plain values that a resumed run must have too.
+        writes: whether this process writes the file; of several processes one does, and all call `state_dict`.
+    """
 
     folder: Path
     parts: Mapping[str, Stateful]
     settings: Mapping[str, Any]
-    writes: bool = True  # of several processes one does, and all ask the parts for their state
+    writes: bool = True
 
     @property
     def path(self) -> Path:
-        """The one file."""
+        """The file."""
         return self.folder / "checkpoint.safetensors"
 
     def save(self) -> None:
-        """Put the parts' present state in the place of the last."""
+        """Replace the saved state by the present one."""
         states = {name: part.state_dict() for name, part in self.parts.items()}
         if self.writes:
             save(self.path, {"settings": self.settings, **states})
 
     def resume(self) -> None:
-        """Give the parts the state saved, if there is one; an error, and nothing changed, if it is another run's."""
+        """Load the saved state, if there is one; raise an error, and change nothing, if it belongs to another run."""
         if not self.path.exists():
             return
         state = load(self.path)
@@ -65,19 +72,19 @@ class Checkpoint:
             for name in dict.fromkeys([*self.settings, *saved])
             if saved.get(name) != self.settings.get(name)
         ]
-        differ += [f"it has no state of the {name}" for name in self.parts if name not in state]
+        differ += [f"it lacks the state of the {name}" for name in self.parts if name not in state]
         if differ:
             raise ValueError(
-                f"need the run that {self.path} is of, but {'; '.join(differ)}; name another folder for this run"
+                f"checkpoint {self.path} belongs to another run: {'; '.join(differ)}; name another folder for this run"
             )
         for name, part in self.parts.items():
             part.load_state_dict(state[name])
 
     def check_free(self) -> None:
-        """An error if a run is there already."""
+        """Raise an error if there is a checkpoint already."""
         if self.path.exists():
             raise ValueError(
-                f"need a folder without a run, but {self.path} exists; pass resume=True to go on with it, "
+                f"need a folder without a checkpoint, but {self.path} exists; pass resume=True to resume it, "
                 "or name another folder"
             )
 
@@ -96,15 +103,15 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """What `save` wrote, equal in every bit."""
+    """Return what `save` wrote, equal in every bit."""
     try:
         with safe_open(path, framework="pt") as file:
             plain = (file.metadata() or {}).get(HEADER)
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
     except SafetensorError as error:
         raise ValueError(
-            f"need a whole checkpoint, but {path} is cut short or something else ({error}); "
-            "bring back a copy, or start anew in another folder"
+            f"need a whole checkpoint, but {path} is cut short or another kind of file ({error}); "
+            "restore a copy, or start again in another folder"
         ) from error
     if plain is None:
         raise ValueError(f"need a checkpoint of a run, but {path} holds other tensors; name another folder")
@@ -113,7 +120,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """What JSON can hold, with a mark where a tensor, a tuple or a dict with other keys than strings was."""
+    """Return what JSON can hold, with a mark in place of tensors, tuples and dicts with keys other than strings."""
 
     def inner(part: Any, key: object) -> Any:
         return _without_tensors(part, f"{path}/{key}" if path else str(key), tensors)
@@ -156,7 +163,7 @@ def _with_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def _flush(path: Path) -> None:
-    """To the disk, so that the order of events survives a power cut too."""
+    """Write to the disk now, so that the order of writes also survives a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""A run in several processes, of which each has the whole network (DDP) or parts of it (FSDP), and its state.
+"""Networks and states of a run in several processes, which hold copies (DDP) or parts (FSDP) of the network.
 
-Loaded only where there are several: torch takes a second to load its part of this.
+Imported only if there are several processes, because torch's own part of it takes a second to import.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rockafellian.weights.sharding import resharded, whole_state
 
 
 def replicated(model: nn.Module) -> nn.Module:
-    """The network to train with: its gradients are the mean over processes. If it is so already, itself."""
+    """Return the network in DDP, which averages gradients over processes; itself if it is in DDP or FSDP already."""
     return model if isinstance(model, DistributedDataParallel | FSDPModule) else DistributedDataParallel(model)
 
 
-def inner(model: nn.Module) -> nn.Module:
-    """The network without DistributedDataParallel around it: to look, to attack, to save."""
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the network without DDP around it, for evaluation, attacks and checkpoints."""
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
 def whole(state: Any) -> Any:
-    """A state whose tensors are whole where processes hold parts of them; all must call this."""
+    """Return a state with whole tensors where processes hold parts of them; all processes must call this."""
     if isinstance(state, DTensor):
         return state.full_tensor()
     if isinstance(state, Mapping):
@@ -39,7 +39,7 @@ def whole(state: Any) -> Any:
 
 
 def whole_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a run, whose states are whole ones that any number of processes can go on from."""
+    """Return the parts of a run with whole states, from which any number of processes can resume."""
     return {name: _Whole(part) for name, part in parts.items() if part is not None}
 
 
@@ -50,34 +50,34 @@ class _Whole:
     part: Any
 
     def state_dict(self) -> Any:
-        """The whole state; all processes must ask."""
+        """Return the whole state; all processes must call this."""
         return whole_state(self.part) if isinstance(self.part, SampleWeights) else whole(self.part.state_dict())
 
     def load_state_dict(self, state: Any) -> None:
-        """Each process takes what it holds."""
+        """Load from a whole state what this process holds."""
         if isinstance(self.part, nn.Module):
             own = self.part.state_dict()
-            state = {name: _apportioned(value, own[name]) if name in own else value for name, value in state.items()}
+            state = {name: _sharded_like(value, own[name]) if name in own else value for name, value in state.items()}
         elif isinstance(self.part, Optimizer):
-            state = _apportioned_by_parameter(self.part, state)
+            state = _sharded_like_parameters(self.part, state)
         elif isinstance(self.part, SampleWeights) and self.part.sharded:
             state = resharded([state], self.part.rows)
         self.part.load_state_dict(state)
 
 
-def _apportioned_by_parameter(optimizer: Optimizer, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors of each parameter in parts where the parameter is."""
+def _sharded_like_parameters(optimizer: Optimizer, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of an optimizer, sharded over processes where its parameters are."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     numbers = [number for group in state["param_groups"] for number in group["params"]]
-    of = dict(zip(numbers, parameters, strict=False))  # the optimiser itself says if there are others
+    of = dict(zip(numbers, parameters, strict=False))  # the optimizer itself complains about others
     parts = {
-        number: {name: _apportioned(value, of[number]) for name, value in values.items()}
+        number: {name: _sharded_like(value, of[number]) for name, value in values.items()}
         for number, values in state["state"].items()
     }
     return {**state, "state": parts}
 
 
-def _apportioned(value: Any, like: Tensor) -> Any:
+def _sharded_like(value: Any, like: Tensor) -> Any:
     if not (isinstance(like, DTensor) and isinstance(value, Tensor) and value.shape == like.shape):
         return value
     return distribute_tensor(value, like.device_mesh, like.placements)

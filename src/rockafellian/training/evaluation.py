@@ -1,4 +1,4 @@
-"""Passes over data that teach the network nothing: the loss of every row, and loss and accuracy on a data set."""
+"""Passes over data in evaluation mode, without training: the loss of every row, loss and accuracy of a data set."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from rockafellian._internal.comm import LOCAL, PROCESSES, BatchShard
 from rockafellian._internal.modes import eval_mode
 from rockafellian.attacks import Attack
-from rockafellian.losses import for_rows
-from rockafellian.training.batches import Rows
+from rockafellian.losses import for_rows, loss_by_name, needs_sizes
+from rockafellian.training.data import Rows, check_labels
 
 Loss = Callable[..., Tensor]
 Score = Callable[[Tensor, Tensor], Tensor]
-SIZE = 256  # larger batches are slower on a CPU
+EVAL_BATCH_SIZE = 256  # larger batches are slower on a CPU
 
 
 class Evaluation(NamedTuple):
-    """The mean loss, and the share of rows that are right: None where outputs are no classes."""
+    """The mean loss, and the fraction of labels predicted right: None where outputs are no classes."""
 
     loss: float
     accuracy: float | None
@@ -30,47 +30,61 @@ def evaluate(
     model: nn.Module,
     data: Any,
     *,
-    loss: Loss,
+    loss: Loss | str,
     attack: Attack | None = None,
-    workers: int = 0,
-    collate: Callable[[list[Any]], Any] | None = None,
+    num_workers: int = 0,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
 ) -> Evaluation:
-    """Loss and accuracy on rows that are not those of the training, as they are or under attack; in evaluation mode."""
-    rows = Rows(data, workers=workers, collate=collate, device=device_of(model))
+    """Return loss and accuracy on rows that are not those of the training, in evaluation mode.
+
+    Args:
+        model: the network.
+        data: rows (x, y), as for `fit`.
+        loss: one value per row, or the name of a loss in `LOSSES`.
+        attack: changes the inputs first; None leaves them as they are.
+        num_workers: worker processes of the DataLoader, where data is not in memory.
+        collate_fn: makes a batch (x, y) from a list of rows.
+    """
+    rows = Rows(data, num_workers=num_workers, collate_fn=collate_fn, device=device_of(model))
+    loss = resolve_loss(loss, model, rows)
     return evaluate_rows(model, rows, loss, read_task(model, rows, loss), attack)
 
 
 def evaluate_rows(
     model: nn.Module, rows: Rows, loss: Loss, task: Task, attack: Attack | None = None, own: BatchShard | None = None
 ) -> Evaluation:
-    """`evaluate` on rows that have been read and checked; by all processes together, if each has its `own`."""
-    total = hits = torch.zeros((), dtype=torch.float64)
-    comm = LOCAL if own is None else PROCESSES
+    """Return loss and accuracy on rows that were checked by `read_task`; over all processes if each has its `own`."""
+    # Sums stay on the device until the end: to read one makes it wait.
+    losses: list[Tensor] = []
+    hits: list[Tensor] = []
     with eval_mode(model, loss), torch.no_grad():
-        for (x, y, _), weight in rows.own_batches(torch.arange(len(rows)), SIZE, own):
-            if rows.in_memory is None:
-                task.check(y)
+        for (x, y, _), weight, _ in rows.own_batches(torch.arange(len(rows)), EVAL_BATCH_SIZE, own):
             outputs = model(x if attack is None else attack(model, loss, x, y))
             if weight == 0:
                 continue
-            total = total + loss(outputs, y).sum().cpu()
+            losses.append(loss(outputs, y).sum())
             if task.score is not None:
-                hits = hits + task.score(outputs, y).sum().cpu()
-    found, right = comm.total(float(total)) / len(rows), comm.total(float(hits)) / len(rows)
-    return Evaluation(found, None if task.score is None else right)
-
-
-def losses_of(model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None) -> Tensor:
-    """The loss of each of these rows in evaluation mode: J(theta; x_i, y_i), or J(theta; x_i^b, y_i) under attack."""
-    return torch.cat([losses.cpu() for _, losses, _, _ in eval_pass(model, rows, order, loss, attack)])
+                hits.append(task.score(outputs, y).sum())
+    comm = LOCAL if own is None else PROCESSES
+    mean, right = (comm.total(_total(sums)) / len(rows) for sums in (losses, hits))
+    return Evaluation(mean, None if task.score is None else right)
 
 
 def eval_pass(
     model: nn.Module, rows: Rows, order: Tensor, loss: Loss, attack: Attack | None = None, own: BatchShard | None = None
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """These rows, or `own` ones, batch by batch in evaluation mode: their numbers, losses, outputs and labels."""
+    """Yield indices, losses, outputs and labels of the rows with these indices, batch by batch in evaluation mode.
+
+    Args:
+        model: the network.
+        rows: where the rows are read from.
+        order: indices of the rows to read.
+        loss: one value per row: J(theta; x_i, y_i), under attack J(theta; x_i^b, y_i).
+        attack: changes the inputs first; None leaves them as they are.
+        own: which rows of a batch are this process's; None for all.
+    """
     with eval_mode(model, loss), torch.no_grad():
-        for (x, y, index), weight in rows.own_batches(order, SIZE, own):
+        for (x, y, index), weight, _ in rows.own_batches(order, EVAL_BATCH_SIZE, own):
             row_loss = for_rows(loss, index)
             outputs = model(x if attack is None else attack(model, row_loss, x, y))
             if weight > 0:
@@ -78,42 +92,65 @@ def eval_pass(
 
 
 class Task(NamedTuple):
-    """What the network's outputs are: so many classes, if they are, and what makes a row right, if anything does.
+    """What the outputs of a network are.
 
-    `one_label` says that outputs are the logits of one label a row: of classes, or a lone one of two.
+    Args:
+        n_classes: number of classes, if outputs are the logits of classes.
+        score: (outputs, labels) -> for each row the fraction of its labels that are predicted right; None if outputs
+            are no classes.
+        one_label: whether outputs are the logits of one label per row, of several classes or a single logit of two.
     """
 
     n_classes: int | None
     score: Score | None
     one_label: bool
 
-    def check(self, labels: Tensor) -> None:
-        """An error unless these labels are numbers of classes."""
-        if self.n_classes is None:
-            return
-        low, high = (int(bound) for bound in labels.aminmax())
-        if low < 0 or high >= self.n_classes:
-            raise ValueError(
-                f"need labels from 0 to {self.n_classes - 1}, as the network has {self.n_classes} outputs; "
-                f"got {low} to {high}"
-            )
-
 
 def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
-    """An error unless network, loss and labels fit together: tried on a first batch, and on all labels in memory."""
-    x, y, index = next(rows.batches(torch.arange(min(len(rows), 4)), SIZE))
+    """Return what the outputs are, or raise an error unless network, loss and labels fit together.
+
+    Tried on a first batch, and on all labels in memory; labels from a DataLoader are checked as they come.
+    """
+    x, y, index = _first_batch(rows)
     with eval_mode(model, loss), torch.no_grad():
         outputs = model(x)
         labels = y if rows.in_memory is None else rows.in_memory[1]
         task = _task(outputs, labels)
-        task.check(labels)
+        check_labels(labels, task.n_classes)
         losses = loss(outputs, y)
     if losses.shape != (len(index),):
         raise ValueError(
             f"need one loss per row, got shape {tuple(losses.shape)} for {len(index)} rows; "
             "build the loss with reduction='none'"
         )
+    rows.n_classes = task.n_classes
     return task
+
+
+def resolve_loss(loss: Loss | str, model: nn.Module, rows: Rows) -> Loss:
+    """Return the loss itself, or the one with this name, made for the rows and the outputs of the network."""
+    if not isinstance(loss, str):
+        return loss
+    n_classes = None
+    if needs_sizes(loss):
+        with eval_mode(model), torch.no_grad():
+            outputs = model(_first_batch(rows)[0])
+        n_classes = outputs.shape[1] if outputs.ndim == 2 and outputs.shape[1] > 1 else None
+    return loss_by_name(loss, len(rows), n_classes)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of the network."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
+def _total(sums: list[Tensor]) -> float:
+    """Return the sum in float64, one after the other, with a single copy from the device."""
+    return float(sum(torch.stack(sums).tolist())) if sums else 0.0
+
+
+def _first_batch(rows: Rows) -> tuple[Any, Tensor, Tensor]:
+    return next(rows.batches(torch.arange(min(len(rows), 4)), EVAL_BATCH_SIZE))
 
 
 def _task(outputs: Tensor, labels: Tensor) -> Task:
@@ -125,16 +162,11 @@ def _task(outputs: Tensor, labels: Tensor) -> Task:
     return Task(None, _same_side if binary else None, binary and outputs[0].numel() == 1)
 
 
-def device_of(model: nn.Module) -> torch.device:
-    """Where the network is."""
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-
-
 def _same_class(outputs: Tensor, y: Tensor) -> Tensor:
     return outputs.argmax(1) == y
 
 
 def _same_side(outputs: Tensor, y: Tensor) -> Tensor:
-    """The share of a row's labels that are right."""
+    """Return the fraction of each row's labels that are predicted right."""
     right = (outputs > 0) == (y.reshape(outputs.shape) > 0)
     return right.reshape(len(y), -1).float().mean(1)

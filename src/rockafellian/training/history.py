@@ -1,4 +1,4 @@
-"""What a run recorded: per epoch loss and accuracy, per re-weighting what was removed and how well that was chosen."""
+"""The history of a run: loss and accuracy of each epoch, removed rows of each re-weighting."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch. Loss and accuracy are those seen while training, on the labels as given; None means there was none.
+    """The record of one epoch.
 
-    `removed_fraction` is that of the rows removed during the epoch. Seconds do not count when records are compared.
+    Loss and accuracy are those seen while training, on the labels as given; a value that does not exist is None.
+    `removed_fraction` is the fraction of rows that were removed during the epoch. Seconds are ignored when records are
+    compared.
     """
 
     epoch: int
@@ -37,7 +39,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Best:
-    """The network of the best validation: `model.load_state_dict(history.best.model)` goes back to it."""
+    """The network of the best validation; `model.load_state_dict(history.best.model)` loads it."""
 
     epoch: int
     loss: float
@@ -45,7 +47,7 @@ class Best:
     model: dict[str, Tensor] = field(repr=False, compare=False)
 
     def beats(self, other: Best | None) -> bool:
-        """By accuracy, then by loss; anything beats NaN."""
+        """Return whether it has the higher accuracy or, with equal ones, the lower loss; anything beats NaN."""
         return other is None or self._rank() < other._rank()
 
     def _rank(self) -> tuple[float, float]:
@@ -54,14 +56,14 @@ class Best:
 
 @dataclass
 class History:
-    """The epochs and the re-weightings of a run, and its best network if there was a validation set."""
+    """The epochs and re-weightings of a run, and its best network if there was validation data."""
 
     epochs: list[Epoch] = field(default_factory=list)
     rounds: list[Reweighting] = field(default_factory=list)
     best: Best | None = None
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row per epoch; what the re-weighting after it did stands in columns that begin with `round_`."""
+        """Return a table with one row per epoch; columns of the re-weighting after it begin with `round_`."""
         try:
             import pandas
         except ImportError as error:
@@ -73,7 +75,7 @@ class History:
         return frame.set_index("epoch").join(rounds.set_index("epoch").add_prefix("round_")).astype(float)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Loss, accuracy and removed rows over the epochs, as a matplotlib figure; written to `path` if given."""
+        """Return a matplotlib figure of loss, accuracy and removed rows by epoch; written to `path` if given."""
         from rockafellian.training.charts import plot_history
 
         figure = plot_history(self)
@@ -82,7 +84,7 @@ class History:
         return figure
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain values, and the tensors of the best network themselves."""
+        """Return plain values, and the tensors of the best network themselves."""
         return {
             "epochs": [asdict(epoch) for epoch in self.epochs],
             "rounds": [asdict(made) for made in self.rounds],
@@ -90,7 +92,7 @@ class History:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Resume from a `state_dict`."""
         self.epochs = [Epoch(**values) for values in state["epochs"]]
         self.rounds = [Reweighting(**values) for values in state["rounds"]]
         self.best = None if state["best"] is None else Best(**state["best"])

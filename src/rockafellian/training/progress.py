@@ -1,4 +1,4 @@
-"""How a run shows where it is: one bar on a terminal, plain lines elsewhere, or nothing."""
+"""Progress of a run: one bar on a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rockafellian.training.history import Epoch
 
 Progress: TypeAlias = Literal["auto", "bar", "lines", "quiet"]
 
-#: How often work that is only counted says where it is.
-SECONDS_A_LINE = 10.0
+#: Seconds between two lines of `counting`.
+SECONDS_PER_LINE = 10.0
 
 
 class Display(Protocol):
-    """What a loop tells: how much of an epoch is done, and how it ended."""
+    """What a training loop reports: how much of an epoch is done, and the record of its end."""
 
     def batch(self, epochs_done: float) -> None: ...  # noqa: D102
     def epoch(self, record: Epoch) -> None: ...  # noqa: D102
@@ -26,7 +26,7 @@ class Display(Protocol):
 
 @contextmanager
 def show(kind: Progress, epochs: int) -> Iterator[Display]:
-    """The display for a run of so many epochs; "auto" is a bar if there is a terminal and rich, and lines if not."""
+    """Yield the display for a run of so many epochs; "auto" is a bar if there are a terminal and rich, else lines."""
     if kind not in get_args(Progress):
         raise ValueError(f"need progress to be one of {', '.join(get_args(Progress))}; got {kind!r}")
     if kind == "quiet":
@@ -40,41 +40,41 @@ def show(kind: Progress, epochs: int) -> Iterator[Display]:
 
 @contextmanager
 def counting(kind: Progress, what: str) -> Iterator[Callable[[int, int], None]]:
-    """What to tell how many of how many are done: moves a bar, or prints a line now and then."""
+    """Yield a function of (done, total) that moves a bar, or prints a line now and then."""
     if kind == "bar" or (kind == "auto" and sys.stderr.isatty() and has_rich()):
-        with _counting_bar(what) as tell:
-            yield tell
+        with _counting_bar(what) as update:
+            yield update
     else:
-        said = time.monotonic()
+        printed = time.monotonic()
 
-        def tell_in_lines(done: int, total: int) -> None:
-            nonlocal said
-            if kind != "quiet" and time.monotonic() - said > SECONDS_A_LINE:
-                said = time.monotonic()
+        def print_line(done: int, total: int) -> None:
+            nonlocal printed
+            if kind != "quiet" and time.monotonic() - printed > SECONDS_PER_LINE:
+                printed = time.monotonic()
                 print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 
-        yield tell_in_lines
+        yield print_line
 
 
 def describe(record: Epoch) -> str:
-    """Loss, accuracy and removed share in a few words."""
-    shares = {"accuracy": record.accuracy, "validation": record.valid_accuracy, "removed": record.removed_fraction}
-    known = [f"{name} {share:.1%}" for name, share in shares.items() if share is not None]
+    """Return loss, accuracy and removed fraction in a few words."""
+    fractions = {"accuracy": record.accuracy, "validation": record.valid_accuracy, "removed": record.removed_fraction}
+    known = [f"{name} {fraction:.1%}" for name, fraction in fractions.items() if fraction is not None]
     return "  ".join([f"loss {record.loss:.4f}", *known])
 
 
 class Quiet:
-    """Nothing."""
+    """Shows nothing."""
 
     def batch(self, epochs_done: float) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
     def epoch(self, record: Epoch) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
 
 class Lines(Quiet):
-    """A line an epoch, on the error stream, where it does not mix with results."""
+    """Prints a line per epoch to the error stream, where it does not mix with results."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
@@ -85,7 +85,7 @@ class Lines(Quiet):
 
 
 def has_rich() -> bool:
-    """Whether a bar can be shown."""
+    """Return whether rich is installed, so that a bar can be shown."""
     try:
         import rich  # noqa: F401
     except ImportError:
@@ -119,7 +119,7 @@ def _bar(epochs: int) -> Iterator[Display]:
 
         def batch(self, epochs_done: float) -> None:
             now = time.monotonic()
-            if now - self.shown > 0.1:  # a bar moves smoothly enough at ten steps a second
+            if now - self.shown > 0.1:  # ten updates a second look smooth and cost little
                 self.shown = now
                 progress.update(task, completed=epochs_done)
 

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed and an epoch and on nothing else, so that a run can be taken up anywhere."""
+"""Random numbers that follow from a seed and an epoch alone, so that a run can be resumed after any epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ import torch
 
 @contextmanager
 def seeded(seed: int, epoch: int) -> Iterator[None]:
-    """Within the block torch, numpy and random begin anew; after it they go on as if nothing had been.
+    """Seed torch, numpy and random within the block, and restore their states after it.
+
+    Args:
+        seed: of the run.
+        epoch: number of the epoch; each has random numbers of its own.
 
     >>> import torch
     >>> with seeded(0, 7):

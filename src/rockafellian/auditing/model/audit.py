@@ -19,7 +19,7 @@ from rockafellian.auditing.model.problem import Problem
 from rockafellian.label_issues import Findings, findings
 from rockafellian.method.noise_rate import Estimate
 from rockafellian.method.reweight import RRM
-from rockafellian.training.batches import Rows
+from rockafellian.training.data import Rows
 from rockafellian.training.evaluation import Loss, eval_pass
 from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
