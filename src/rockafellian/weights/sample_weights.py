@@ -195,10 +195,6 @@ class SampleWeights:
                     self._add(seen)
             self._buffer.clear()
 
-    def collect(self) -> None:
-        """Bring what `reduce` saw so far into `predictions` and `average_losses`."""
-        self._take_down()
-
     def synchronize(self) -> None:
         """`collect` over all processes, which all must call this; `step` does."""
         self.collect()
