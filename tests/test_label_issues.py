@@ -236,7 +236,7 @@ def test_labels_that_are_floats_or_columns_are_the_same_labels() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"weights": torch.ones(4)}, "need the SampleWeights of a training, got Tensor"),
+        ({"weights": torch.ones(4)}, "need SampleWeights, got Tensor"),
         ({"labels": [0, 1, 2, 1]}, r"need the labels used in training, got others in 1 rows \(row 3: 1, in training 0"),
         ({"labels": [0, 1, 2]}, r"need 4 labels, one per row.*got shape \(3,\)"),
         ({"labels": [0, 1, 2, -1]}, "need 4 labels, one per row, integers >= 0"),

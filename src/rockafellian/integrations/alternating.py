@@ -135,7 +135,7 @@ class Alternating(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         if ids is not None and len(ids) != len(self.weights_):
             raise ValueError(f"need {len(self.weights_)} ids, one for each row of X, got {len(ids)}")
-        own = self._index if ids is None else [ids[row] for row in self._index]
+        own = self._index if ids is None else [ids[row] for row in self._index.tolist()]
         return replace(findings(self.sample_weights_, ids=own, names=names), index=self._index)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 IGNORED = -100  # the label of a token that is not a target
 
 
-class RowLosses(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RowLosses:
     """The arguments of `reduce`; logits and labels only where each row has one class."""
 
     losses: Tensor

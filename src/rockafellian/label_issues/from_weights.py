@@ -33,9 +33,7 @@ def findings(
         The table. Without logits nothing is predicted, and `label_quality` is 1 / (1 + average loss).
     """
     if not isinstance(weights, SampleWeights):
-        raise ValueError(
-            f"need the SampleWeights of a training, got {type(weights).__name__}; pass weights, then labels"
-        )
+        raise ValueError(f"need SampleWeights, got {type(weights).__name__}; pass the weights first, then the labels")
     weights.collect()
     n, loss, known = len(weights), _copy(weights.average_losses), weights.predictions
     predictions = Predictions(n) if known is None else known

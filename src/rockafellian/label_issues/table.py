@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 COLUMNS = ["index", "id", "given_label", "predicted_label", "predicted_probability", "label_quality", "is_label_issue"]
 COLUMNS += ["average_loss", "average_margin", "weight", "last_removed_round", "reason"]
 #: What the reason of a row is made of.
-EVIDENCE = ("given", "predicted", "predicted_probability", "label_quality", "removed", "average_loss", "average_margin")
-EVIDENCE += ("last_removed_round",)
+EVIDENCE = ["given", "predicted", "predicted_probability", "label_quality", "removed", "average_loss", "average_margin"]
+EVIDENCE += ["last_removed_round"]
 #: How many rows a notebook shows.
 N_SHOWN = 10
 
