@@ -44,8 +44,8 @@ def test_an_example_is_short_and_finds_the_mislabeled_rows(
     else:
         run(EXAMPLES / f"{name}.py")
         shown = capsys.readouterr().out
-    share, rest = shown.strip().splitlines()[-1].split(" of the ", 1)
-    assert float(share.rstrip("%")) >= 90
+    precision, rest = shown.strip().splitlines()[-1].split(" of the ", 1)
+    assert float(precision.rstrip("%")) >= 90
     assert int(rest.split()[0]) > 0
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
     assert not list(tmp_path.iterdir()), "an example leaves no files behind"

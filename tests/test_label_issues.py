@@ -22,7 +22,7 @@ LOSSES = torch.tensor([0.1, 5.0, 0.3, 0.4])
 
 
 def seen(logits: torch.Tensor = LOGITS, labels: torch.Tensor = LABELS, losses: torch.Tensor = LOSSES):
-    """Weights after one epoch of a loop that passed logits and labels; a quarter of the rows stand removed."""
+    """Weights after one epoch of a loop that passed logits and labels; a quarter of the rows is removed."""
     weights = rk.SampleWeights(len(labels), rk.RRM(contamination=0.25), class_limit=1)  # some classes have one row
     weights.reduce(losses, torch.arange(len(labels)), logits=logits, labels=labels)
     weights.step()

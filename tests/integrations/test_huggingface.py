@@ -90,26 +90,26 @@ def t5() -> Any:
     return transformers.T5ForConditionalGeneration(transformers.T5Config(**T5))
 
 
-def token_rows(n: int = 400, share: float = 0.3) -> tuple[datasets.Dataset, Tensor]:
+def token_rows(n: int = 400, noise: float = 0.3) -> tuple[datasets.Dataset, Tensor]:
     """Sequences of tokens of two kinds, the class being the kind that prevails; some labels are flipped."""
     random = torch.Generator().manual_seed(0)
     truth = torch.arange(n) % 2
     low = torch.randint(4, 14, (n, 12), generator=random)
     tokens = torch.where(torch.rand(n, 12, generator=random) < 0.85, low + 10 * truth[:, None], low)
-    wrong = torch.rand(n, generator=random) < share
+    wrong = torch.rand(n, generator=random) < noise
     labels = torch.where(wrong, 1 - truth, truth)
     return datasets.Dataset.from_dict({"input_ids": tokens.tolist(), "label": labels.tolist()}), wrong
 
 
-def sequences(n: int = 300, share: float = 0.2) -> tuple[datasets.Dataset, Tensor]:
+def sequences(n: int = 300, noise: float = 0.2) -> tuple[datasets.Dataset, Tensor]:
     """Tokens that count upwards from anywhere, but for some sequences that are noise; lengths differ."""
     random = torch.Generator().manual_seed(0)
     starts = torch.randint(4, 20, (n, 1), generator=random)
     counting = 4 + (starts + torch.arange(12)) % 20
-    wrong = torch.rand(n, generator=random) < share
-    noise = torch.randint(4, 24, (n, 12), generator=random)
+    wrong = torch.rand(n, generator=random) < noise
+    others = torch.randint(4, 24, (n, 12), generator=random)
     lengths = torch.randint(6, 13, (n,), generator=random).tolist()
-    rows = torch.where(wrong[:, None], noise, counting).tolist()
+    rows = torch.where(wrong[:, None], others, counting).tolist()
     return datasets.Dataset.from_dict({"input_ids": [row[:k] for row, k in zip(rows, lengths, strict=True)]}), wrong
 
 
@@ -121,7 +121,7 @@ def pad(rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
 
 
 def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
-    """Bit for bit; NaN stands for what a record does not know."""
+    """Bit for bit; NaN is an unknown value."""
     assert one.keys() == other.keys()
     for name, part in one.items():
         assert torch.equal(part.nan_to_num(), other[name].nan_to_num()), name

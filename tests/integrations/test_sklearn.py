@@ -393,12 +393,12 @@ def test_weights_that_are_all_zero_are_refused() -> None:
         RRMClassifier().fit(X, Y, sample_weight=np.zeros(len(Y)))
 
 
-def regression(seed: int = 0, share: float = 0.15) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Rows, targets of which a share lies far off, a mask of these, and the true targets."""
+def regression(seed: int = 0, noise: float = 0.15) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Rows, targets of which some are far off, a mask of these, and the true targets."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(600, 5))
     truth = x @ np.arange(1.0, 6.0) + np.sin(3 * x[:, 0])
-    wrong = random.random(600) < share
+    wrong = random.random(600) < noise
     return x, truth + 0.3 * random.normal(size=600) + wrong * random.uniform(15, 40, 600), wrong, truth
 
 
@@ -440,7 +440,7 @@ def test_the_loss_of_a_regressor_matters_to_gamma() -> None:
 
 
 def test_hardly_anything_is_removed_from_a_normal_regression() -> None:
-    x, y, _, _ = regression(share=0.0)
+    x, y, _, _ = regression(noise=0.0)
     assert RRMRegressor(random_state=0).fit(x, y).removed_.mean() < 0.02
 
 

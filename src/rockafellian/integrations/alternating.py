@@ -148,7 +148,7 @@ def _rows_of_mass(losses: Floats, mass: Floats, fraction: float) -> int:
 
 
 def _fit_weights(weights: SampleWeights, mass: Floats) -> Floats:
-    """The weights for `fit`, scaled so that the kept rows weigh as much as before.
+    """The weights for `fit`, scaled so that the sum over the kept rows stays the same.
 
     A penalty such as LogisticRegression's is relative to this sum, and should not weaken as rows are removed.
     """

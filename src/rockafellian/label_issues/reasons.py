@@ -1,4 +1,4 @@
-"""The reason of a finding: one line of plain words."""
+"""The reason column: one line of text about a row."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def reason(
 
 
 def _prediction(names: list[str] | None, given: int, predicted: int, probability: float) -> str:
-    label, answer = (names[each] if names else f"class {each}" for each in (given, predicted))
-    sure = "" if math.isnan(probability) else f" ({100 * probability:.0f} %)"
+    label, guess = (names[each] if names else f"class {each}" for each in (given, predicted))
+    chance = "" if math.isnan(probability) else f" ({100 * probability:.0f} %)"
     if given == UNKNOWN:
-        return f"predicted {answer}{sure}"
-    return f"predicted {answer}{sure}, " + ("as labeled" if given == predicted else f"labeled {label}")
+        return f"predicted {guess}{chance}"
+    return f"predicted {guess}{chance}, " + ("as labeled" if given == predicted else f"labeled {label}")
 
 
 def _outcome(removed: bool, agrees: bool, last_removed: int) -> str:

@@ -107,7 +107,7 @@ class Findings:
 
     @property
     def reason(self) -> Column:
-        """One line of plain words for each row."""
+        """One line of text for each row: prediction, margin or loss, and the last round."""
         names = None if self.names is None else [" ".join(str(name).split()) for name in self.names]
         columns = (getattr(self, name).tolist() for name in EVIDENCE)
         return np.array(list(map(partial(reason, names), *columns)), dtype=object)
