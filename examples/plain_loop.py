@@ -1,4 +1,4 @@
-"""Your own PyTorch loop with RRM: three classes, 40 % wrong labels. The lines that say RRM are the whole change."""
+"""A PyTorch loop with RRM: three classes, 40 % label noise. Only the lines marked RRM differ from plain training."""
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -22,4 +22,4 @@ for _ in range(10):
         weights.reduce(criterion(logits, labels), index, logits=logits, labels=labels).backward()  # RRM
         optimizer.step()
     weights.step()  # RRM
-print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.removed.sum()} rows it removed are wrong")
+print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.n_removed} removed rows are mislabeled")

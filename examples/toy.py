@@ -1,4 +1,4 @@
-"""The toy problem that the tests share: three Gaussian classes, 40 % of the labels flipped."""
+"""The toy problem of the tests: three Gaussian classes, 40 % of the labels flipped."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import rockafellian as rk
 
 
 class Toy(NamedTuple):
-    """Rows, their labels as given, and which of these are wrong."""
+    """Rows, their given labels, and the mask of the wrong ones."""
 
     x: Tensor
     y: Tensor
@@ -27,7 +27,7 @@ def make_toy(seed: int = 0, n: int = 1500) -> Toy:
 
 
 def train(toy: Toy, rule: rk.RRM, *, lr: float = 0.1, epochs: int = 10) -> rk.SampleWeights:
-    """A loop of one's own; the weights at the end."""
+    """Train in a plain loop and return the weights."""
     torch.manual_seed(0)
     hidden = [layer for size in (2, 64, 64) for layer in (torch.nn.Linear(size, 64), torch.nn.ReLU())]
     model = torch.nn.Sequential(*hidden, torch.nn.Linear(64, 3))

@@ -1,4 +1,4 @@
-"""Several processes with RRM: torchrun --nproc-per-node 2 with_ddp.py. The lines that say RRM are the whole change."""
+"""Several processes with RRM: torchrun --nproc-per-node 2 with_ddp.py. Only the lines marked RRM are new."""
 
 import torch
 import torch.distributed as dist
@@ -29,7 +29,7 @@ for epoch in range(10):
         optimizer.step()
     weights.step()  # RRM
 if dist.get_rank() == 0:
-    print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.removed.sum()} rows it removed are wrong")
+    print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.n_removed} removed rows are mislabeled")
 dist.barrier()
 del model
 dist.destroy_process_group()

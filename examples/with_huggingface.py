@@ -1,4 +1,4 @@
-"""RRM in Hugging Face's Trainer: a small BERT, two classes, 30 % wrong labels. Lines that say RRM are the change."""
+"""Hugging Face's Trainer with RRM: a small BERT, two classes, 30 % label noise. Only the lines marked RRM are new."""
 
 from tempfile import TemporaryDirectory
 
@@ -21,5 +21,5 @@ with TemporaryDirectory() as folder:
         train_dataset=Dataset.from_dict({"input_ids": tokens.tolist(), "label": labels.tolist()}),
     )
     trainer.train()
-removed = trainer.weights.removed
-print(f"{wrong[removed].float().mean():.0%} of the {removed.sum()} rows it removed are wrong")
+weights = trainer.weights
+print(f"{wrong[weights.removed].float().mean():.0%} of the {weights.n_removed} removed rows are mislabeled")

@@ -1,4 +1,4 @@
-"""Ray Train with RRM, in two workers. The lines that say RRM are the whole change."""
+"""Ray Train with RRM in two workers. Only the lines marked RRM differ from plain training."""
 
 import tempfile
 
@@ -41,4 +41,4 @@ if __name__ == "__main__":
         scaling, run = ScalingConfig(num_workers=2), RunConfig(storage_path=folder)
         removed = TorchTrainer(work, scaling_config=scaling, run_config=run).fit().return_value
     ray.shutdown()
-    print(f"{wrong[removed].float().mean():.0%} of the {len(removed)} rows it removed are wrong")
+    print(f"{wrong[removed].float().mean():.0%} of the {len(removed)} removed rows are mislabeled")

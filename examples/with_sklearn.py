@@ -1,4 +1,4 @@
-"""A scikit-learn classifier with RRM: three classes, 40 % wrong labels. The lines that say RRM are the change."""
+"""A scikit-learn classifier with RRM: three classes, 40 % label noise. Only the lines marked RRM are new."""
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -12,4 +12,4 @@ wrong = random.random(1500) < 0.4
 y = np.where(wrong, (truth + random.integers(1, 3, 1500)) % 3, truth)
 model = RRMClassifier(RandomForestClassifier(50, random_state=0))  # RRM
 model.fit(x, y)
-print(f"{wrong[model.removed_].mean():.0%} of the {model.removed_.sum()} rows it removed are wrong")
+print(f"{wrong[model.removed_].mean():.0%} of the {model.removed_.sum()} removed rows are mislabeled")

@@ -1,4 +1,4 @@
-"""Every example runs, is short, finds the wrong rows, and is what its page shows."""
+"""Every example runs, is short, finds the mislabeled rows, and is what its page shows."""
 
 import runpy
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_there_is_a_page_for_each_example() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_an_example_is_short_and_finds_the_wrong_rows(
+def test_an_example_is_short_and_finds_the_mislabeled_rows(
     name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch, capsys
 ) -> None:
     if name == "with_ray":
@@ -44,15 +44,15 @@ def test_an_example_is_short_and_finds_the_wrong_rows(
     else:
         run(EXAMPLES / f"{name}.py")
         shown = capsys.readouterr().out
-    share, rest = shown.strip().splitlines()[-1].split(" of the ", 1)
-    assert float(share.rstrip("%")) >= 90
+    precision, rest = shown.strip().splitlines()[-1].split(" of the ", 1)
+    assert float(precision.rstrip("%")) >= 90
     assert int(rest.split()[0]) > 0
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
     assert not list(tmp_path.iterdir()), "an example leaves no files behind"
 
 
 @pytest.mark.parametrize(("name", "page"), PAGES.items())
-def test_a_page_begins_with_the_lines_of_its_example_that_change(name: str, page: str) -> None:
+def test_a_page_shows_the_lines_of_its_example_that_change(name: str, page: str) -> None:
     """Its diff, with the change applied, is a part of the example, and its + lines are those marked RRM there."""
     _, rest = (ROOT / page).read_text().split("```diff\n", 1)
     diff = rest.split("```", 1)[0].splitlines()

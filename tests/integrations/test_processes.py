@@ -1,4 +1,4 @@
-"""Two processes give what one gives with the same batches."""
+"""Two processes end with the same weights as one with the same batches."""
 
 import logging
 import runpy
@@ -20,7 +20,7 @@ import rockafellian as rk
 from toy import Toy, make_toy, precision_and_recall
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-RULES = {"auto": rk.RRM(), "told": rk.RRM(contamination=0.4)}
+RULES = {"auto": rk.RRM(), "given": rk.RRM(contamination=0.4)}
 EPOCHS, BATCH = 6, 25
 State = dict[str, Tensor]
 
@@ -36,7 +36,7 @@ def network() -> nn.Module:
 
 
 def loaders(toy: Toy, ranks: list[int]) -> list[DataLoader[Any]]:
-    """Those of these ranks, of two."""
+    """The loaders of these ranks, out of two."""
     rows = rk.Indexed(TensorDataset(toy.x, toy.y))
     return [DataLoader(rows, BATCH, sampler=DistributedSampler(rows, 2, rank)) for rank in ranks]
 
@@ -61,7 +61,7 @@ def loop(model: nn.Module, rule: rk.RRM, ranks: list[int]) -> rk.SampleWeights:
 
 
 def by_ddp(folder: Path) -> None:
-    """The plain loop, then the example of Accelerate, which takes the processes as they are and ends them."""
+    """The plain loop, then the example of Accelerate, which uses the same process group and ends it."""
     dist.init_process_group("gloo")
     for name, rule in RULES.items():
         model = DistributedDataParallel(network())
@@ -75,7 +75,7 @@ def by_lightning(folder: Path) -> None:
     """Lightning makes the samplers. Each run saves at the end of validation; one is resumed after its third epoch."""
     from lightning import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
-    from test_lightning import Judged
+    from test_lightning import Validated
 
     from rockafellian.integrations.lightning import Reweight
 
@@ -86,15 +86,15 @@ def by_lightning(folder: Path) -> None:
 
     def fit(name: str, path: Path | None = None) -> None:
         weights = rk.SampleWeights(len(data), RULES[name])
-        module = Judged(weights)
+        module = Validated(weights)
         module.model = network()
         saving = ModelCheckpoint(folder / name, "{epoch}", save_top_k=-1)
         more = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "logger": False, **quiet}
         trainer = Trainer(max_epochs=EPOCHS, callbacks=[saving, Reweight(weights)], **more)
         loader = DataLoader(rk.Indexed(data), BATCH, shuffle=True)
         trainer.fit(module, loader, DataLoader(data, 500), ckpt_path=path)
-        called = f"{name}-{trainer.global_rank}.pt" if path is None else f"{name}-resumed-{trainer.global_rank}.pt"
-        torch.save(weights.state_dict(), folder / called)
+        file = f"{name}-{trainer.global_rank}.pt" if path is None else f"{name}-resumed-{trainer.global_rank}.pt"
+        torch.save(weights.state_dict(), folder / file)
 
     for name in RULES:
         fit(name)
@@ -109,7 +109,7 @@ def assert_close(one: State, other: State, *, atol: float = 0.0) -> None:
 
 @pytest.fixture(scope="module")
 def ddp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of what two processes saved and printed."""
+    """The folder with the files and the output of two processes."""
     folder = tmp_path_factory.mktemp("ddp")
     run_ranks(by_ddp, 2, folder, folder=folder)
     return folder
@@ -132,7 +132,7 @@ def loaded(folder: Path) -> dict[str, State]:
     return {path.stem: torch.load(path, weights_only=True) for path in folder.glob("*.pt")}
 
 
-def test_two_processes_give_what_one_gives_with_the_same_batches(ddp: Path) -> None:
+def test_two_processes_end_with_the_weights_of_one_with_the_same_batches(ddp: Path) -> None:
     assert_like_one_process(loaded(ddp))
 
 
@@ -142,9 +142,9 @@ def test_the_example_of_accelerate_runs_in_two_processes(ddp: Path) -> None:
     assert int(printed[0].split("%")[0]) >= 90
 
 
-def test_accelerate_keeps_the_weights_in_its_checkpoints(tmp_path: Path) -> None:
+def test_accelerate_saves_the_weights_in_its_checkpoints(tmp_path: Path) -> None:
     AcceleratorState._reset_state(reset_partial_state=True)  # other tests train in this process too
-    accelerator, weights = Accelerator(cpu=True), rk.SampleWeights(50, RULES["told"])
+    accelerator, weights = Accelerator(cpu=True), rk.SampleWeights(50, RULES["given"])
     accelerator.register_for_checkpointing(weights)
     weights.step(torch.rand(50, generator=torch.Generator().manual_seed(0)))
     saved = weights.state_dict()
@@ -155,7 +155,7 @@ def test_accelerate_keeps_the_weights_in_its_checkpoints(tmp_path: Path) -> None
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-def test_lightning_gives_in_two_processes_what_one_gives_even_if_resumed(tmp_path: Path) -> None:
+def test_lightning_in_two_processes_ends_with_the_weights_of_one_even_if_resumed(tmp_path: Path) -> None:
     run_ranks(by_lightning, 2, tmp_path, folder=tmp_path)
     saved = loaded(tmp_path)
     assert_like_one_process(saved)

@@ -84,21 +84,21 @@ def test_the_rows_it_removes_are_the_wrong_ones(estimator: Any) -> None:
     precision, recall = found(model)
     assert precision >= 0.9
     assert recall >= 0.8
-    assert model.contamination_ == pytest.approx(model.removed_.mean())
-    assert model.estimate_.low <= model.contamination_ <= model.estimate_.high + 0.02
+    assert model.removed_fraction_ == pytest.approx(model.removed_.mean())
+    assert model.estimate_.low <= model.removed_fraction_ <= model.estimate_.high + 0.02
 
 
 @pytest.mark.parametrize("estimator", [None, SVC(), RandomForestClassifier(50, random_state=0)], ids=str)
-def test_it_can_be_told_the_share_of_wrong_labels(estimator: Any) -> None:
+def test_it_can_be_given_the_noise_rate(estimator: Any) -> None:
     model = RRMClassifier(estimator, contamination=0.4, random_state=0).fit(X, Y)
     precision, recall = found(model)
     assert precision >= 0.9
     assert recall >= 0.8
-    assert model.contamination_ == pytest.approx(0.4, abs=0.02)
+    assert model.removed_fraction_ == pytest.approx(0.4, abs=0.02)
     assert model.estimate_ is None
 
 
-def test_an_estimator_that_hands_its_weights_on_serves() -> None:
+def test_an_estimator_that_passes_its_weights_on_works() -> None:
     search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=3)
     assert min(found(RRMClassifier(search, contamination=0.4, rounds=2, random_state=0).fit(X, Y))) > 0.95
 
@@ -112,10 +112,10 @@ def test_it_predicts_better_than_the_estimator_alone() -> None:
     assert robust.score(new, labels) > forest.fit(X, Y).score(new, labels) + 0.1
 
 
-def test_an_estimator_that_learns_by_heart_sees_nothing_in_sample() -> None:
+def test_an_estimator_that_memorizes_finds_nothing_in_sample() -> None:
     trees = ExtraTreesClassifier(20, random_state=0)
-    by_heart = RRMClassifier(trees, contamination=0.4, losses="in-sample").fit(X, Y)
-    assert not by_heart.removed_.any()
+    memorized = RRMClassifier(trees, contamination=0.4, losses="in-sample").fit(X, Y)
+    assert not memorized.removed_.any()
     assert found(RRMClassifier(trees, contamination=0.4).fit(X, Y))[0] > 0.9
 
 
@@ -162,7 +162,7 @@ def repeated(weights: NDArray[Any], *parts: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 @pytest.mark.parametrize("contamination", ["auto", 0.3])
-def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none(contamination: Any) -> None:
+def test_a_row_of_weight_two_counts_as_two_rows_and_one_of_weight_zero_as_none(contamination: Any) -> None:
     weights = np.random.default_rng(0).integers(0, 4, len(Y))
     fold = np.random.default_rng(1).integers(0, 3, len(Y))
     (x, y, its_fold, row) = repeated(weights, X, Y, fold, np.arange(len(Y)))
@@ -176,7 +176,7 @@ def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none(contamin
     by_row.fit(x, y)
     np.testing.assert_array_equal(by_weight.removed_[row], by_row.removed_)
     np.testing.assert_allclose(by_weight.estimator_.coef_, by_row.estimator_.coef_, rtol=1e-6)
-    assert by_weight.contamination_ == pytest.approx(by_row.contamination_)
+    assert by_weight.removed_fraction_ == pytest.approx(by_row.removed_fraction_)
     assert not by_weight.removed_[weights == 0].any()
     assert by_row.removed_.any()
     if contamination == "auto":
@@ -193,12 +193,12 @@ def test_the_scale_of_small_weights_does_not_matter_to_the_estimate() -> None:
 
 def test_an_estimate_by_weights_is_that_of_repeated_rows() -> None:
     random = np.random.default_rng(0)
-    said = random.dirichlet(np.ones(3), 400).round(2)  # with many that are equally sure
-    labels = np.where(random.random(400) < 0.3, random.integers(0, 3, 400), said.argmax(1))
+    probabilities = random.dirichlet(np.ones(3), 400).round(2)  # with many ties
+    labels = np.where(random.random(400) < 0.3, random.integers(0, 3, 400), probabilities.argmax(1))
     weights = random.integers(1, 5, 400)
-    of_rows = rk.estimate_contamination(*repeated(weights, said, labels), weights=np.ones(weights.sum()))
-    np.testing.assert_allclose(rk.estimate_contamination(said, labels, weights=weights), of_rows)
-    np.testing.assert_allclose(rk.estimate_contamination(said, labels), of_rows, atol=0.1)
+    of_rows = rk.estimate_contamination(*repeated(weights, probabilities, labels), weights=np.ones(weights.sum()))
+    np.testing.assert_allclose(rk.estimate_contamination(probabilities, labels, weights=weights), of_rows)
+    np.testing.assert_allclose(rk.estimate_contamination(probabilities, labels), of_rows, atol=0.1)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), np.zeros(400), np.full(400, np.nan), -np.ones(400)])
@@ -250,13 +250,26 @@ def test_frames_and_names_are_kept(frame: Any) -> None:
     assert list(model.classes_) == ["ant", "bee", "cow"]
     assert set(model.predict(table)) == {"ant", "bee", "cow"}
     np.testing.assert_array_equal(RRMClassifier(random_state=0).fit(X, Y).removed_, model.removed_)
-    worst = model.findings()[0]
+    worst = model.findings().worst(1)[0]
     assert worst["is_label_issue"]
     assert worst["given_label"] != worst["predicted_label"]
-    assert worst["given_label"] == names[worst["row"]]
+    assert worst["given_label"] == names[worst["index"]]
 
 
-def test_sparse_rows_and_lists_serve() -> None:
+def test_findings_keep_the_position_in_x_where_rows_of_weight_zero_are_left_out() -> None:
+    weights = np.ones(len(Y))
+    weights[:100] = 0
+    model = RRMClassifier(random_state=0).fit(X, Y, sample_weight=weights)
+    table = model.findings()
+    assert table.index.tolist() == table.id.tolist() == list(range(100, len(Y)))
+    np.testing.assert_array_equal(table.given, Y[100:])
+    named = model.findings(ids=[f"r{row}" for row in range(len(Y))])
+    assert (named[0]["index"], named[0]["id"]) == (100, "r100")
+    with pytest.raises(ValueError, match="need 1500 ids, one for each row of X, got 3"):
+        model.findings(ids=["a", "b", "c"])
+
+
+def test_sparse_rows_and_lists_are_accepted() -> None:
     plain = RRMClassifier(random_state=0).fit(X[FEW], Y[FEW])
     for rows in (scipy.sparse.csr_array(X[FEW]), scipy.sparse.coo_array(X[FEW]), X[FEW].tolist()):
         np.testing.assert_array_equal(RRMClassifier(random_state=0).fit(rows, Y[FEW].tolist()).removed_, plain.removed_)
@@ -271,7 +284,7 @@ def test_missing_values_are_left_to_the_estimator() -> None:
         RRMClassifier().fit(holes, Y)
 
 
-def test_it_has_the_methods_that_its_estimator_has() -> None:
+def test_it_has_the_methods_of_its_estimator() -> None:
     assert not hasattr(RRMClassifier(LinearSVC()), "predict_proba")
     svm = RRMClassifier(LinearSVC(), contamination=0.4, rounds=1).fit(X, Y)
     np.testing.assert_array_equal(svm.decision_function(X), svm.estimator_.decision_function(X))
@@ -303,7 +316,7 @@ def test_two_rows_of_a_class_are_enough_for_folds() -> None:
     assert set(y[~model.removed_]) == {0, 1}
 
 
-def test_trees_without_a_doubt_do_not_end_with_nothing_removed() -> None:
+def test_trees_with_probabilities_of_0_and_1_still_remove_rows() -> None:
     model = RRMClassifier(DecisionTreeClassifier(random_state=0), random_state=0).fit(X, Y)
     assert found(model)[1] > 0.7
 
@@ -319,7 +332,7 @@ def test_rows_that_every_tree_drew_are_not_judged() -> None:
 @pytest.mark.parametrize(
     "cv", [3, ShuffleSplit(4, random_state=0), RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)]
 )
-def test_any_splitter_serves(cv: Any) -> None:
+def test_any_splitter_works(cv: Any) -> None:
     assert min(found(RRMClassifier(contamination=0.4, cv=cv, random_state=0).fit(X, Y))) > 0.9
 
 
@@ -328,7 +341,7 @@ def test_the_same_random_state_gives_the_same_model() -> None:
     np.testing.assert_array_equal(first.estimator_.coef_, second.estimator_.coef_)
 
 
-def test_linear_models_go_on_from_the_last_solution_and_forests_do_not() -> None:
+def test_linear_models_start_from_the_last_solution_and_forests_do_not() -> None:
     model = RRMClassifier(LogisticRegression(), random_state=0).fit(X, Y)
     assert model.estimator_.warm_start is False
     steps = RRMClassifier(LogisticRegression(), random_state=0, rounds=1).fit(X, Y)
@@ -338,8 +351,8 @@ def test_linear_models_go_on_from_the_last_solution_and_forests_do_not() -> None
     assert len(RRMClassifier(growing).fit(X, Y).estimator_.estimators_) == 20
 
 
-class Deaf(KNeighborsClassifier):  # type: ignore[misc]
-    """Takes weights, says only yes or no."""
+class HardClassifier(KNeighborsClassifier):  # type: ignore[misc]
+    """Takes weights, predicts no probabilities."""
 
     predict_proba = property()  # type: ignore[assignment]
 
@@ -355,8 +368,12 @@ class Deaf(KNeighborsClassifier):  # type: ignore[misc]
         (RRMClassifier(make_pipeline(StandardScaler(), "passthrough")), Y, "whose fit takes sample_weight, got str"),
         (RRMClassifier(losses="training"), Y, "need losses to be one of 'auto', 'in-sample'.*got 'training'"),
         (RRMClassifier(losses="out-of-bag"), Y, "need an ensemble that draws rows with bootstrap=True"),
-        (RRMClassifier(Deaf()), Y, "need an estimator with predict_proba or decision_function, got Deaf"),
-        (RRMClassifier(rounds=0), Y, "need rounds to be a whole number >= 1, got 0"),
+        (
+            RRMClassifier(HardClassifier()),
+            Y,
+            "need an estimator with predict_proba or decision_function, got HardClassifier",
+        ),
+        (RRMClassifier(rounds=0), Y, "need rounds to be an integer >= 1, got 0"),
         (RRMClassifier(cv=1), Y, "need cv to be a splitter.*got cv=1"),
         (RRMClassifier(cv=1000), Y, "a number of folds from 2 to 516, the rows of the largest class; got cv=1000"),
         (RRMClassifier(gamma=1.0, contamination=0.2), Y, "need gamma or contamination"),
@@ -365,10 +382,10 @@ class Deaf(KNeighborsClassifier):  # type: ignore[misc]
         (RRMRegressor(loss="absolute"), Y, "need loss to be 'squared' or 'huber', got 'absolute'"),
     ],
 )
-def test_bad_settings_are_told_in_one_line(model: Any, y: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as told:
+def test_bad_settings_are_an_error_of_one_line(model: Any, y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
         model.fit(X, y)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_weights_that_are_all_zero_are_refused() -> None:
@@ -376,12 +393,12 @@ def test_weights_that_are_all_zero_are_refused() -> None:
         RRMClassifier().fit(X, Y, sample_weight=np.zeros(len(Y)))
 
 
-def regression(seed: int = 0, share: float = 0.15) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Rows, targets of which a share lies far off, which these are, and what they should be."""
+def regression(seed: int = 0, noise: float = 0.15) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Rows, targets of which some are far off, a mask of these, and the true targets."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(600, 5))
     truth = x @ np.arange(1.0, 6.0) + np.sin(3 * x[:, 0])
-    wrong = random.random(600) < share
+    wrong = random.random(600) < noise
     return x, truth + 0.3 * random.normal(size=600) + wrong * random.uniform(15, 40, 600), wrong, truth
 
 
@@ -405,23 +422,25 @@ def test_a_regressor_finds_targets_that_are_far_off(estimator: Any) -> None:
     assert np.abs(model.predict(x) - truth).mean() < 0.5 * np.abs(alone.predict(x) - truth).mean()
 
 
-def test_the_largest_loss_comes_first_in_the_findings_of_a_regressor() -> None:
+def test_the_findings_of_a_regressor_are_ranked_by_loss() -> None:
     x, y, wrong, _ = regression()
     model = RRMRegressor(random_state=0).fit(x, y)
     table = model.findings(ids=[f"r{row}" for row in range(len(y))])
-    assert wrong[[int(row[1:]) for row in table.row[: wrong.sum()]]].mean() > 0.95
+    assert table.id.tolist() == [f"r{row}" for row in range(len(y))]
+    assert np.array_equal(table.is_label_issue, model.removed_)
+    assert wrong[table.worst(wrong.sum()).index].mean() > 0.95
 
 
 def test_the_loss_of_a_regressor_matters_to_gamma() -> None:
     x, y, _, _ = regression()
     squared, huber = (RRMRegressor(loss=loss, gamma=30.0, random_state=0).fit(x, y) for loss in ("squared", "huber"))
     assert squared.removed_.sum() > huber.removed_.sum()
-    told = [RRMRegressor(loss=loss, contamination=0.1, random_state=0).fit(x, y) for loss in ("squared", "huber")]
-    np.testing.assert_array_equal(told[0].removed_, told[1].removed_)
+    models = [RRMRegressor(loss=loss, contamination=0.1, random_state=0).fit(x, y) for loss in ("squared", "huber")]
+    np.testing.assert_array_equal(models[0].removed_, models[1].removed_)
 
 
 def test_hardly_anything_is_removed_from_a_normal_regression() -> None:
-    x, y, _, _ = regression(share=0.0)
+    x, y, _, _ = regression(noise=0.0)
     assert RRMRegressor(random_state=0).fit(x, y).removed_.mean() < 0.02
 
 

@@ -23,7 +23,7 @@ STRATIFIED = ValidSplit(5, stratified=True)
 
 
 class Net(torch.nn.Module):
-    """Logits, or probabilities for skorch's own criterion."""
+    """Returns logits, or probabilities for skorch's own criterion."""
 
     def __init__(self, hidden: int = 32, probabilities: bool = False) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def test_the_rows_it_removes_are_the_wrong_ones(criterion: dict[str, Any], conta
     assert net.weights_.shape == (len(Y),)
 
 
-def test_one_training_gives_what_the_plain_loop_gives() -> None:
+def test_training_equals_the_plain_loop() -> None:
     net = make_net(contamination=0.4, iterator_train__shuffle=False, max_epochs=3).fit(X, Y)
     torch.manual_seed(0)
     model = Net()
@@ -72,7 +72,7 @@ def test_one_training_gives_what_the_plain_loop_gives() -> None:
     torch.testing.assert_close(net.module_.state_dict(), model.state_dict())
 
 
-def test_rows_held_out_for_validation_are_never_weighed_and_scored_without_weights() -> None:
+def test_validation_rows_are_never_removed_and_are_scored_without_weights() -> None:
     net = make_net(train_split=STRATIFIED, contamination=0.4).fit(X, Y)
     held = np.isnan(net.sample_weights_.average_losses.numpy())
     assert held.sum() == len(Y) // 5
@@ -85,14 +85,14 @@ def test_rows_held_out_for_validation_are_never_weighed_and_scored_without_weigh
     assert net.history[-1, "valid_loss"] == pytest.approx(float(plain), rel=1e-5)
 
 
-def test_a_validation_set_of_its_own_serves() -> None:
+def test_a_predefined_validation_set_works() -> None:
     other = make_toy(seed=1)
     net = make_net(train_split=predefined_split(TensorDataset(other.x, other.y)), max_epochs=2).fit(X, Y)
     assert len(net.weights_) == len(Y)
     assert net.history[-1, "valid_acc"] > 0.5
 
 
-def test_callbacks_see_batches_as_they_are_used_to() -> None:
+def test_callbacks_see_batches_without_the_index() -> None:
     scoring = EpochScoring("accuracy", on_train=True, name="train_acc", lower_is_better=False)
     net = make_net(callbacks=[scoring], max_epochs=4).fit(X, Y)
     assert net.history[-1, "train_acc"] > 0.5
@@ -110,7 +110,7 @@ def test_it_is_cloned_searched_and_put_into_a_pipeline() -> None:
     assert scaled.predict(X).shape == (len(Y),)
 
 
-def test_partial_fit_goes_on_with_the_same_weights() -> None:
+def test_partial_fit_resumes_with_the_same_weights() -> None:
     net = make_net(contamination=0.4, max_epochs=3).fit(X, Y)
     before = net.sample_weights_
     net.partial_fit(X, Y)
@@ -122,27 +122,30 @@ def test_partial_fit_goes_on_with_the_same_weights() -> None:
     assert net.sample_weights_ is not before
 
 
-def test_other_rows_cannot_go_on_with_the_weights_of_these() -> None:
+def test_partial_fit_refuses_another_number_of_rows() -> None:
     net = make_net(contamination=0.4, max_epochs=1).fit(X, Y)
-    with pytest.raises(ValueError, match="need the 1500 rows that were trained on before, got 100; weights belong to"):
+    with pytest.raises(ValueError, match="need the same 1500 rows as in the last fit, got 100; pass the same rows"):
         net.partial_fit(X[:100], Y[:100])
 
 
-def test_findings_name_the_classes_and_survive_a_pickle() -> None:
+def test_findings_have_class_names_and_survive_a_pickle() -> None:
     net = make_net().fit(X, Y)
     table = pickle.loads(pickle.dumps(net)).findings(ids=[f"r{row}" for row in range(len(Y))])  # noqa: S301
-    assert len(table.issues) == net.removed_.sum()
-    assert TOY.wrong[int(table[0]["row"][1:])]
-    assert table[0]["given_label"] in {"0", "1", "2"}
+    assert table.id.tolist() == [f"r{row}" for row in range(len(Y))]
+    np.testing.assert_array_equal(table.removed, net.removed_)
+    assert len(table.issues) > 0.9 * net.removed_.sum()
+    worst = table.worst(1)[0]
+    assert TOY.wrong[worst["index"]]
+    assert worst["given_label"] in {"0", "1", "2"}
 
 
-def test_a_net_that_was_not_fitted_has_no_weights() -> None:
-    with pytest.raises(AttributeError, match="need a net that was fitted"):
+def test_an_unfitted_net_has_no_weights() -> None:
+    with pytest.raises(AttributeError, match="need a fitted net"):
         _ = make_net().initialize().removed_
 
 
 class Summed(torch.nn.Module):
-    """A criterion that leaves no loss per row."""
+    """A criterion that returns one loss per batch."""
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(logits, labels)
@@ -157,5 +160,5 @@ def test_a_split_that_makes_other_rows_is_refused() -> None:
     def split(dataset: Dataset[Any], y: Any) -> tuple[Any, Any]:
         return TensorDataset(TOY.x[:10], TOY.y[:10]), None
 
-    with pytest.raises(ValueError, match="need a train_split that gives a Subset of the data"):
+    with pytest.raises(ValueError, match="need a train_split that returns a Subset of the data"):
         make_net(train_split=split).fit(X, Y)

@@ -182,8 +182,8 @@ def _draw(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
 def _write_suspects(folder: Path, digits: Digits, noisy: Noisy, trained: Trained, how_many: int = 20) -> None:
     """The removed rows that it is surest of, as pictures and as a table, with what the network takes them for."""
     assert trained.weights is not None
-    worst = findings(trained.weights).issues[:how_many]
-    surest, suggested = torch.from_numpy(worst.number), torch.from_numpy(worst.predicted)
+    worst = findings(trained.weights).issues.worst(how_many)
+    surest, suggested = torch.from_numpy(worst.index), torch.from_numpy(worst.predicted)
     columns = [surest, noisy.labels[surest], suggested, digits.train_y[surest]]
     table = list(zip(*(column.tolist() for column in columns), strict=True))
     titles = [f"row {row}\ngiven {given}, looks like {looks}" for row, given, looks, _ in table]

@@ -1,1 +1,1 @@
-"""RRM in the frameworks people already use, one file each; each needs the extra of its name."""
+"""RRM in other frameworks; each file needs the extra of its name."""

@@ -1,4 +1,4 @@
-"""RRMNetClassifier: skorch's classifier with RRM inside its training loop, so that one training does all."""
+"""RRMNetClassifier: skorch's classifier with RRM in its training loop."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ from rockafellian.weights.sample_weights import SampleWeights
 
 
 class RRMNetClassifier(NeuralNetClassifier):
-    """A NeuralNetClassifier that weighs its rows: re-weighted after every epoch, those with a wrong label to 0.
+    """A NeuralNetClassifier that re-weights its rows after every epoch and removes the mislabeled ones.
 
-    `contamination`, `gamma`, `mu`, `spread` and `per_class` are those of `RRM`; all else is skorch's, but there is no
-    `train_split` unless you give one. Rows that it holds out are validated on without weights and never weighed.
-    `fit` begins anew; `partial_fit` and `warm_start` go on with the same weights, for the same rows.
+    Args:
+        contamination: the noise rate; "auto" estimates it from held-out rows during the first epochs.
+        gamma, mu, spread: as in `RRM`.
+        per_class: whether each class keeps its total weight.
+        train_split: as in skorch, but None by default. Validation rows are scored without weights and never removed.
+
+    All else is skorch's. `fit` starts with new weights; `partial_fit` and `warm_start` resume, for the same rows.
     """
 
     sample_weights_: SampleWeights | None
@@ -55,51 +59,55 @@ class RRMNetClassifier(NeuralNetClassifier):
     @property
     def weights_(self) -> NDArray[Any]:
         """One weight per row of X: 1 is nominal, 0 is removed."""
-        return self._told.values.numpy().copy()
+        return self._weights.values.numpy().copy()
 
     @property
     def removed_(self) -> NDArray[Any]:
-        """The rows of X that it takes for wrong."""
-        return self._told.removed.numpy()
+        """The mask of the rows of X that are removed."""
+        return self._weights.removed.numpy()
 
     def findings(self, *, ids: Sequence[str] | Sequence[int] | None = None) -> Findings:
-        """What was found out about each row of X, the worst label first; see `rockafellian.findings`."""
-        return findings(self._told, ids=ids, names=[str(label) for label in self.classes_])
+        """Return the table of the rows of X, in their order; see `rockafellian.findings`.
+
+        Args:
+            ids: one id for each row of X; its position by default.
+        """
+        return findings(self._weights, ids=ids, names=[str(label) for label in self.classes_])
 
     def initialize(self) -> Self:
-        """Begin anew, with weights of 1."""
+        """Initialize the net, and forget the weights."""
         self.sample_weights_ = None
         super().initialize()
         return self
 
     def initialize_criterion(self) -> Self:
-        """Make the criterion, with one loss per row."""
+        """Make the criterion, with reduction="none" if it has a reduction."""
         super().initialize_criterion()
         if hasattr(self.criterion_, "reduction"):
             self.criterion_.reduction = "none"
         return self
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, Any]:  # noqa: N803
-        """Rows to train on, which carry their place in X, and rows to validate on, which do not."""
+        """Return the training rows, with their index in X, and the validation rows, without."""
         rows = self.get_dataset(X, y)
-        self._expect(len(rows))
+        self._make_weights(len(rows))
         train, valid = super().get_split_datasets(rows, y, **fit_params)
         if train is rows:
             return Indexed(rows), valid
         if not isinstance(train, Subset) or train.dataset is not rows:
             raise ValueError(
-                f"need a train_split that gives a Subset of the data, or all of it; got {type(train).__name__}; "
+                f"need a train_split that returns a Subset of the data, or all of it; got {type(train).__name__}; "
                 "use train_split=None, ValidSplit or predefined_split"
             )
         return Subset(Indexed(rows), train.indices), valid
 
     def run_single_epoch(self, iterator: Any, training: bool, prefix: str, step_fn: Any, **fit_params: Any) -> None:
-        """One pass; callbacks see batches as they are used to."""
+        """Run one pass; callbacks see batches without the index."""
         batches = self._without_index(iterator) if training else iterator
         super().run_single_epoch(batches, training, prefix, step_fn, **fit_params)
 
     def get_loss(self, y_pred: Any, y_true: Tensor, X: Any = None, training: bool = False) -> Tensor:  # noqa: N803
-        """The weighted loss of a training batch, which the weights remember; of other batches the mean."""
+        """Return the weighted mean loss of a training batch, which the weights remember; the mean loss of others."""
         losses: Tensor = super().get_loss(y_pred, y_true, X=X, training=training)
         if losses.ndim != 1:
             raise ValueError(
@@ -108,33 +116,33 @@ class RRMNetClassifier(NeuralNetClassifier):
             )
         if not training:
             return losses.mean()
-        said = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-        if isinstance(self.criterion_, torch.nn.NLLLoss):  # for which skorch takes the logarithm, just so
-            said = torch.log(said + torch.finfo(said.dtype).eps)
-        return self._told.reduce(losses, self.index_, logits=said, labels=y_true)
+        logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
+        if isinstance(self.criterion_, torch.nn.NLLLoss):  # skorch takes this logarithm of probabilities
+            logits = torch.log(logits + torch.finfo(logits.dtype).eps)
+        return self._weights.reduce(losses, self.index_, logits=logits, labels=y_true)
 
     def on_epoch_end(self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any) -> None:
-        """Re-weight."""
+        """Re-weight the rows."""
         super().on_epoch_end(net, dataset_train=dataset_train, dataset_valid=dataset_valid, **kwargs)
-        self._told.step()
+        self._weights.step()
 
     @property
-    def _told(self) -> SampleWeights:
+    def _weights(self) -> SampleWeights:
         weights: SampleWeights | None = getattr(self, "sample_weights_", None)
         if weights is None:
-            raise AttributeError("need a net that was fitted, got one that was not; call fit")
+            raise AttributeError("need a fitted net, got one that is not; call fit")
         return weights
 
-    def _expect(self, n: int) -> None:
-        """Make the weights for so many rows, or see that these are for as many."""
+    def _make_weights(self, n: int) -> None:
+        """Make the weights of n rows, or check that the ones to resume with have as many."""
         if self.sample_weights_ is None:
-            share = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-            rule = RRM(self.gamma, share, self.mu, self.spread)
+            contamination = None if self.gamma is not None and self.contamination == "auto" else self.contamination
+            rule = RRM(self.gamma, contamination, self.mu, self.spread)
             self.sample_weights_ = SampleWeights(n, rule, per_class=self.per_class)
         elif len(self.sample_weights_) != n:
             raise ValueError(
-                f"need the {len(self.sample_weights_)} rows that were trained on before, got {n}; "
-                "weights belong to rows: call fit with warm_start=False to begin anew"
+                f"need the same {len(self.sample_weights_)} rows as in the last fit, got {n}; "
+                "pass the same rows, or call fit with warm_start=False"
             )
 
     def _without_index(self, batches: Iterable[Any]) -> Iterator[Any]:
