@@ -272,6 +272,9 @@ class SampleWeights:
         self._holdout = _loaded(state, "holdout.", lambda: HoldOut(self.rows.stop, 0, self.rows))
         self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
 
+    def collect(self) -> None:  # temporary: the core brings its own
+        self._take_down()
+
     def _take_down(self) -> None:
         """Bring what is pending into the sums and the notes; of several processes each keeps it until `step`."""
         if self._pending:
