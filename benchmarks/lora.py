@@ -223,7 +223,7 @@ def render(record: Record) -> str:
 def _summary(record: Record) -> str:
     about, rows = record["settings"], record["rows"]
     accuracy = {method: _mean(_of(rows, method), "accuracy") for method in METHODS}
-    best = max(accuracy, key=lambda method: accuracy[method])
+    best = max((name for name, rule in METHODS.items() if rule), key=lambda method: accuracy[method])
     estimated = _of(rows, "told nothing")
     return (
         f"On {about['reviews']} reviews with {about['share']:.0%} label noise the plain Trainer reaches a test "
