@@ -1,6 +1,6 @@
-"""What does a re-weighting in several processes cost, in seconds and bytes? And training with it, beside plain DDP?
+"""What does a re-weighting in several processes cost in seconds and bytes, and an epoch of DDP with it?
 
-make scale        measures, prints, and records benchmarks/results/distributed.json and docs/scale.md
+make scale        measures, prints, and writes benchmarks/results/distributed.json and docs/scale.md
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,19 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+import records
 import rockafellian as rk
 import scale_page
 from measure import extra_bytes
-from rockafellian._internal.comm import shard
-from rockafellian_reproduction.machine import machine
+from records import Record
 
-HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "distributed.json", HERE.parent / "docs" / "scale.md"
+RESULTS, PAGE = records.RESULTS / "distributed.json", records.DOCS / "scale.md"
 RANKS = (1, 2, 4)
 SIZES = (10**5, 10**6, 10**7, 10**8)
-#: More rows than this are not copied to every process; not fed batch by batch; not exchanged or split by class.
-MOST_REPLICATED, MOST_FED, MOST_EXCHANGED = 10**7, 10**7, 10**6
+#: The most rows for weights that every process holds, for losses from batches, and for losses that are gathered or
+#: split by class: more would take too long here.
+MAX_REPLICATED, MAX_FED, MAX_GATHERED = 10**7, 10**7, 10**6
+#: From this number of rows on, and by class, there are at most three repeats.
 FEW_REPEATS_FROM = 10**7
 CONTAMINATION, GAMMA = 0.4, 1.0
 RULES = {
@@ -52,7 +52,7 @@ PIECE = 8 * 2**20
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement of `step`: of losses that are given, or (fed) of those that batches have told."""
+    """One measurement of `step`: with losses passed to it or, if `fed`, with those that batches brought."""
 
     rows: int
     rule: str
@@ -61,25 +61,25 @@ class Case:
 
 
 def cases(sizes: tuple[int, ...]) -> list[Case]:
-    """Everything that is measured with each number of processes, small first."""
+    """Return all measurements for one number of processes, the smallest first."""
     given = [
         Case(n, rule, sharded)
         for n in sizes
         for sharded in (True, False)
         for rule in ("contamination", "gamma")
-        if sharded or n <= MOST_REPLICATED
+        if sharded or n <= MAX_REPLICATED
     ]
     fed = [
         Case(n, rule, sharded, fed=True)
         for n in sizes
         for rule, sharded in (("contamination", True), ("contamination", False), ("per class", True))
-        if n <= (MOST_FED if rule == "contamination" and sharded else MOST_EXCHANGED)
+        if n <= (MAX_FED if rule == "contamination" and sharded else MAX_GATHERED)
     ]
     return sorted(given + fed, key=lambda case: case.rows)
 
 
 class Sent:
-    """How often collectives were called within `counting`, and the bytes of the tensors handed to them."""
+    """Counts calls of collectives within `counting`, and the bytes of the tensors passed to them."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = {"all_gather": 0, "all_reduce": 0}
@@ -87,7 +87,7 @@ class Sent:
 
     @contextmanager
     def counting(self) -> Iterator[Sent]:
-        """Within the block, what is handed to torch.distributed is counted here."""
+        """Count what is passed to torch.distributed within the block."""
         originals = {name: getattr(dist, name) for name in self.calls}
         for name, original in originals.items():
             setattr(dist, name, self._counted(name, original))
@@ -99,7 +99,7 @@ class Sent:
 
     def _counted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def collective(*args: Any, **options: Any) -> Any:
-            own: Tensor = args[-1]  # all_gather(everyone's, own) and all_reduce(own)
+            own: Tensor = args[-1]  # all_gather(parts, own) and all_reduce(own)
             self.calls[name] += 1
             self.bytes[name] += own.numel() * own.element_size()
             return original(*args, **options)
@@ -107,9 +107,9 @@ class Sent:
         return collective
 
 
-def measure_step(case: Case, repeats: int) -> dict[str, Any]:
-    """Seconds, bytes sent and memory of one `step`, in this process; all must call it."""
-    mine, sent, took, made = shard(case.rows), Sent(), [], []
+def measure_step(case: Case, repeats: int) -> Record:
+    """Return seconds, bytes sent and memory of one `step` in this process; all processes must call it."""
+    mine, sent, took, made = rk.shard(case.rows), Sent(), [], []
     random = torch.Generator().manual_seed(mine.start)
     losses = torch.empty(len(mine) if case.fed or case.sharded else case.rows).exponential_(generator=random)
 
@@ -134,12 +134,12 @@ def measure_step(case: Case, repeats: int) -> dict[str, Any]:
         "seconds": took,
         "calls": sent.calls,
         "bytes": sent.bytes,
-        "memory": memory if len(weights) >= 10**6 else None,  # a process's own ups and downs are as large as less
+        "memory": memory if len(weights) >= 10**6 else None,  # less is lost in the noise
     }
 
 
 def _ready(case: Case, weights: rk.SampleWeights, losses: Tensor, mine: range) -> Tensor | None:
-    """What `step` is to be given, once all processes have come so far."""
+    """Return what to pass to `step`, when all processes are ready."""
     if case.fed:
         _feed(weights, losses, mine)
     dist.barrier()
@@ -147,14 +147,14 @@ def _ready(case: Case, weights: rk.SampleWeights, losses: Tensor, mine: range) -
 
 
 def _give_back_pages() -> None:
-    """Free pages go to the system, or the next job would draw on them and seem to need no memory."""
+    """Return free pages to the system: a job that reuses them would seem to need no memory."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
 
 
 def _feed(weights: rk.SampleWeights, losses: Tensor, rows: range) -> None:
-    """An epoch; labels in turn, and the network is sure of a label but for a tenth of rows."""
+    """Remember one epoch of losses and predictions, of which a seventh disagrees with the label."""
     for batch in torch.arange(len(losses)).split(10_000):
         index = batch + rows.start
         labels = index % CLASSES
@@ -163,7 +163,7 @@ def _feed(weights: rk.SampleWeights, losses: Tensor, rows: range) -> None:
 
 
 def measure_network(repeats: int) -> dict[str, float]:
-    """Median seconds of a collective of next to nothing, and of one of 8 MB; all must call it."""
+    """Return median seconds of a collective of 8 bytes, and of one of 8 MB; all processes must call it."""
     small, large = torch.zeros(1, dtype=torch.float64), torch.zeros(PIECE // 8, dtype=torch.float64)
     found = {}
     for name, own in (("all_gather", small), ("all_reduce", small), ("all_gather_8MB", large)):
@@ -179,13 +179,13 @@ def measure_network(repeats: int) -> dict[str, float]:
 
 
 def mlp() -> tuple[nn.Module, TensorDataset]:
-    """784-320-320-10 and 12,000 rows."""
+    """Return an MLP 784-320-320-10 and 12,000 rows."""
     model = nn.Sequential(nn.Linear(784, 320), nn.ReLU(), nn.Linear(320, 320), nn.ReLU(), nn.Linear(320, CLASSES))
     return model, _draw(12_000, 784)
 
 
 def cnn() -> tuple[nn.Module, TensorDataset]:
-    """Two convolutions and 3,000 rows of 28 x 28."""
+    """Return a network with two convolutions and 3,000 rows of 28 x 28."""
     convolutions = [nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2)]
     return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(800, CLASSES)), _draw(3_000, 1, 28, 28)
 
@@ -199,7 +199,7 @@ def _draw(*shape: int) -> TensorDataset:
 
 
 def plain_epoch(model: nn.Module, train: TensorDataset, epoch: int) -> None:
-    """An epoch of DDP as everyone writes it."""
+    """Train an epoch with DDP alone."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     sampler = DistributedSampler(train)
     sampler.set_epoch(epoch)
@@ -210,7 +210,7 @@ def plain_epoch(model: nn.Module, train: TensorDataset, epoch: int) -> None:
 
 
 def rrm_epoch(model: nn.Module, train: TensorDataset, epoch: int, weights: rk.SampleWeights) -> None:
-    """The same with the lines of docs/guide/ddp.md, the re-weighting included."""
+    """Train an epoch with the lines of docs/guide/ddp.md, re-weighting included."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     sampler = DistributedSampler(train)
     sampler.set_epoch(epoch)
@@ -223,8 +223,8 @@ def rrm_epoch(model: nn.Module, train: TensorDataset, epoch: int, weights: rk.Sa
     weights.step()
 
 
-def measure_training(name: str, repeats: int) -> dict[str, Any]:
-    """Seconds of epochs of both loops, in turns, the first of each for nothing; all must call it."""
+def measure_training(name: str, repeats: int) -> Record:
+    """Return seconds per epoch of both loops, which take turns; all processes must call it. The first is a warm-up."""
     torch.manual_seed(0)
     network, train = NETWORKS[name]()
     model = DistributedDataParallel(network)
@@ -241,11 +241,11 @@ def measure_training(name: str, repeats: int) -> dict[str, Any]:
     return {"rows": len(train), **{loop: each[1:] for loop, each in took.items()}}
 
 
-def work(rank: int, n_ranks: int, folder: str, jobs: dict[str, Any]) -> None:
-    """One process: does all jobs and leaves what it found in a file."""
+def work(rank: int, n_ranks: int, folder: str, jobs: Record) -> None:
+    """Do all jobs in one process, and write what it measured to a file."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=n_ranks)
-    found: dict[str, Any] = {
+    found: Record = {
         "steps": [measure_step(case, jobs["repeats"]) for case in jobs["cases"]],
         "network": measure_network(20 * jobs["repeats"]) if n_ranks > 1 else None,
         "training": {name: measure_training(name, jobs["epochs"]) for name in jobs["networks"]},
@@ -255,18 +255,17 @@ def work(rank: int, n_ranks: int, folder: str, jobs: dict[str, Any]) -> None:
     dist.destroy_process_group()
 
 
-def run(n_ranks: int, jobs: dict[str, Any]) -> list[dict[str, Any]]:
-    """What each of so many processes found."""
+def run(n_ranks: int, jobs: Record) -> list[Record]:
+    """Return what each of `n_ranks` processes measured."""
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(work, (n_ranks, folder, jobs), nprocs=n_ranks)
         return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(n_ranks)]
 
 
-def measure(sizes: tuple[int, ...], repeats: int, epochs: int) -> dict[str, Any]:
-    results: dict[str, Any] = {
-        "command": "make scale",
-        "date": date.today().isoformat(),
-        "machine": machine(),
+def measure(sizes: tuple[int, ...], repeats: int, epochs: int) -> Record:
+    """Return the record: every case in every number of processes, the network, and training."""
+    results: Record = {
+        **records.about("make scale"),
         "settings": {
             "losses": "exponential, float32",
             "contamination": CONTAMINATION,
@@ -295,8 +294,8 @@ def measure(sizes: tuple[int, ...], repeats: int, epochs: int) -> dict[str, Any]
     return results
 
 
-def _joined(case: Case, n_ranks: int, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """One row of the record: the slowest process of each turn, and the one that sends or needs most."""
+def _joined(case: Case, n_ranks: int, found: list[Record]) -> Record:
+    """Return a row of the record: the slowest process of each run, and the one that sends or needs most."""
     slowest = [max(turn) for turn in zip(*(each["seconds"] for each in found), strict=True)]
     memory = [each["memory"] for each in found]
     return {
@@ -309,7 +308,7 @@ def _joined(case: Case, n_ranks: int, found: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def _compared(found: dict[str, Any]) -> dict[str, Any]:
+def _compared(found: Record) -> Record:
     ratios = sorted(rrm / plain for rrm, plain in zip(found["rrm"], found["plain"], strict=True))
     low, median, high = statistics.quantiles(ratios, n=4)
     return {
@@ -328,7 +327,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = measure(SIZES, options.repeats, options.epochs)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    records.save(RESULTS, results)
     PAGE.write_text(scale_page.render(results))
     print(PAGE.read_text())
 

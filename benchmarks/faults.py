@@ -1,14 +1,14 @@
 """Which deliberate faults do the tests catch? One fault at a time in a copy of the project, by the tests of its line.
 
-It draws a fault for each module by seed and records what caught it in results/faults.json and docs/faults.md.
-It needs to know which tests run a line: `pip install pytest-cov`, then
-`pytest --cov=rockafellian --cov-context=test --cov-report=` and `python benchmarks/faults.py --coverage .coverage`.
-`--root` names another checkout, so that two versions of the tests can be compared on the same faults.
+A fault is drawn for each module by seed; what caught it is recorded in results/faults.json and docs/faults.md. It
+needs to know which tests run a line: `pip install pytest-cov`, then
+`pytest --cov=rockafellian --cov=rockafellian_reproduction --cov-context=test --cov-report=` and
+`python benchmarks/faults.py --coverage .coverage`. `--draw` replaces the record, as after a change of the tree.
+`--root` names another checkout, to compare two versions of the tests on the same faults.
 """
 
 import argparse
 import ast
-import json
 import os
 import random
 import re
@@ -25,30 +25,22 @@ from datetime import date
 from difflib import unified_diff
 from pathlib import Path
 from sqlite3 import connect
-from typing import Any
 
-HERE = Path(__file__).parent
-RECORD, PAGE = HERE / "results" / "faults.json", HERE.parent / "docs" / "faults.md"
-COPIED = [
-    "src",
-    "tests",
-    "benchmarks",
-    "examples",
-    "docs",
-    "results",
-    ".ci",
-    "README.md",
-    "Makefile",
-    "pyproject.toml",
-    "constraints.txt",
-]
+import records
+from pages import page, table
+from records import Record
+
+RECORD, PAGE = records.RESULTS / "faults.json", records.DOCS / "faults.md"
+#: Modules are named from their source folder on: `method/reweight.py`.
+SOURCES = (Path("src/rockafellian"), Path("reproduction/src/rockafellian_reproduction"))
+COPIED = ["src", "reproduction", "tests", "benchmarks", "examples", "docs", ".ci", "README.md", "CONTRIBUTING.md"]
+COPIED += ["Makefile", "pyproject.toml", "constraints.txt"]
+#: How many of the tests that run a line are tried, and for how many seconds.
+MAX_TESTS, MAX_SECONDS = 120, 240
 ABOUT = (
     "A fault is one changed operator, number, condition or statement of a function, drawn by seed. Of the tests that "
-    "run its line in their own process at most 120 are tried. Some changes have no effect (a border that is never "
-    "met, the size of a picture), so not every fault that no test caught is a gap."
+    f"run its line in their own process, at most {MAX_TESTS} are tried."
 )
-#: So many of the tests that run a line are tried, those named after its module first, for so long.
-MOST_TESTS, SECONDS = 120, 240
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -71,7 +63,7 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A statement of a function, as it is and as it is made wrong."""
+    """A statement of a function, before and after it is made wrong."""
 
     module: str
     function: str
@@ -104,7 +96,7 @@ def faulty(node: ast.AST) -> ast.AST | None:
 
 
 def replacements(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
-    """Yield the place of each node that can be made wrong: its parent, the field, the position in it, the new node."""
+    """Yield each node that can be made wrong as its parent, field, position in the field, and the wrong node."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list", "args"):
             continue
@@ -135,7 +127,7 @@ def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.Functi
 
 
 def faults(path: Path, module: str) -> Iterator[tuple[Fault, ast.Module, int]]:
-    """Yield each fault that a file can have, the tree, which has it until the next is asked for, and the line."""
+    """Yield each possible fault of a file, the tree, which contains it until the next one, and the line."""
     tree = ast.parse(path.read_text())
     for function, definition in functions(tree):
         for statement in definition.body:
@@ -152,24 +144,24 @@ def faults(path: Path, module: str) -> Iterator[tuple[Fault, ast.Module, int]]:
 
 
 def draw(root: Path, seed: int) -> list[Fault]:
-    """Return a fault for each module, for every second one of the paper's tables, drawn by seed: kind, then place."""
-    source = root / "src" / "rockafellian"
-    paths = sorted(path for path in source.rglob("*.py") if path.name != "__init__.py")
-    drawn, tables = [], [path for path in paths if path.parent.name == "paper"]
-    for path in sorted({*paths} - {*tables[1::2]}):
-        module = path.relative_to(source).as_posix()
-        kinds = defaultdict(list)
-        for fault, _, _ in faults(path, module):
-            kinds[kind(fault)].append(fault)
-        if len(kinds) > 1:
-            kinds.pop("return", None)  # every test notices a function that returns nothing
-        choose = random.Random(f"{seed} {module}")
-        drawn += [choose.choice(kinds[choose.choice(sorted(kinds))])] if kinds else []
+    """Return a fault for each module, for every second one of the reproduction, drawn by seed: kind, then place."""
+    drawn = []
+    for source, step in zip(SOURCES, (1, 2), strict=True):
+        paths = sorted(path for path in (root / source).rglob("*.py") if path.name != "__init__.py")
+        for path in paths[::step]:
+            module = path.relative_to(root / source).as_posix()
+            kinds = defaultdict(list)
+            for fault, _, _ in faults(path, module):
+                kinds[kind(fault)].append(fault)
+            if len(kinds) > 1:
+                kinds.pop("return", None)  # every test notices a function that returns nothing
+            choose = random.Random(f"{seed} {module}")
+            drawn += [choose.choice(kinds[choose.choice(sorted(kinds))])] if kinds else []
     return drawn
 
 
 def kind(fault: Fault) -> str:
-    """Return what sets a fault apart: a statement that is gone, an operator, a number, the sense of a condition."""
+    """Return the kind of a fault: a missing statement, an operator, a number, a negated condition."""
     if fault.after in ("return None", "pass"):
         return fault.after.split()[0]
     gone, come = fault.before.split(), fault.after.split()
@@ -192,23 +184,13 @@ def _has(bits: bytes, line: int) -> bool:
 
 
 def run(tests: list[str], copy: Path) -> str:
-    """Return the first test that fails, "" if none does. No answer in SECONDS is a failure, too."""
+    """Return the first test that fails, "" if none does. No answer in MAX_SECONDS is a failure, too."""
     (copy / "tests.txt").write_text("\n".join(tests))
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-xq",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:cov",
-        "@tests.txt",
-    ]
+    path = os.pathsep.join(str((copy / source).parent) for source in SOURCES)
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-xq", "--no-header", "-p", "no:cacheprovider", "-p", "no:cov"]
     process = subprocess.Popen(
-        command,
+        [*command, "@tests.txt"],
         cwd=copy,
         env=environment,
         stdout=subprocess.PIPE,
@@ -217,11 +199,11 @@ def run(tests: list[str], copy: Path) -> str:
         start_new_session=True,
     )
     try:
-        shown, _ = process.communicate(timeout=SECONDS)
+        shown, _ = process.communicate(timeout=MAX_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return f"no answer in {SECONDS} s"
+        return f"no answer in {MAX_SECONDS} s"
     if process.returncode in (0, 5):
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", shown, re.MULTILINE)
@@ -235,18 +217,18 @@ def ordered(fault: Fault, tests: list[str]) -> list[str]:
     def rank(test: str) -> tuple[bool, int]:
         function = test.partition("[")[0]
         seen[function] += 1
-        near = words & set(re.split(r"[_./]", test.partition("::")[0])) - {"py", "tests", "audit", "paper"}
+        near = words & set(re.split(r"[_./]", test.partition("::")[0])) - {"py", "tests", "auditing", "paper"}
         return not near, seen[function]
 
     return sorted(tests, key=rank)
 
 
 def caught_by(fault: Fault, root: Path, coverage: Path, skipped: set[str], known: set[str]) -> str | None:
-    """Return the test that catches a fault, "" if none does, None if the file has no such statement."""
-    place = Path("src/rockafellian") / fault.module
-    made = faults(root / place, fault.module)
+    """Return the test that catches a fault, "" if none does, None if there is no such statement (any more)."""
+    place = next((source / fault.module for source in SOURCES if (root / source / fault.module).exists()), None)
+    made = () if place is None else faults(root / place, fault.module)
     found = next(((ast.unparse(tree), line) for other, tree, line in made if other == fault), None)
-    if found is None:
+    if place is None or found is None:
         return None
     text, line = found
     tests = ordered(fault, [test for test in tests_of(coverage, place, line) if test not in skipped])
@@ -259,31 +241,30 @@ def caught_by(fault: Fault, root: Path, coverage: Path, skipped: set[str], known
             (shutil.copytree if here.is_dir() else shutil.copy)(here, copy / name)
         (copy / place).write_text(text)
         first = [test for test in tests if test in known]
-        return (run(first, copy) if first else "") or run(tests[:MOST_TESTS], copy)
+        return (run(first, copy) if first else "") or run(tests[:MAX_TESTS], copy)
 
 
-def render(record: dict[str, Any]) -> str:
-    """Return the page: how many faults each version of the tests caught, then a row a fault."""
+def render(record: Record) -> str:
+    """Return the page docs/faults.md: how many faults each version of the tests caught, then a row per fault."""
     entries = record["faults"]
     versions = sorted({version for entry in entries for version in entry["caught"]}, reverse=True)
     counts = [f"{sum(bool(entry['caught'].get(version)) for entry in entries)} {version}" for version in versions]
-    lines = [
-        "# Deliberate faults",
-        f"<!-- Written by benchmarks/faults.py from its record of {record['date']}; seed {record['seed']}. -->",
-        f"Of {len(entries)} faults the tests caught: {', '.join(counts)}. {ABOUT}",
+    return page(
+        "Deliberate faults",
+        "benchmarks/faults.py from benchmarks/results/faults.json",
+        f"Of {len(entries)} deliberate faults the tests caught {', '.join(counts)}.",
+        "## Limits",
+        "Some changes have no effect (a limit that is never reached, the size of a picture), so not every fault that "
+        "no test caught is a gap. Names of modules and tests are those of the day of the record.",
+        "## Results",
+        table(["module, function", "change", *versions], [_cells(entry, versions) for entry in entries]),
+        "## How it was measured",
+        f"{record['date']}, seed {record['seed']}. {ABOUT}",
         *record.get("remarks", []),
-        "\n".join(
-            [
-                f"| module, function | change | {' | '.join(versions)} |",
-                "|---|---|" + "---|" * len(versions),
-                *(_row(entry, versions) for entry in entries),
-            ]
-        ),
-    ]
-    return "\n\n".join(lines) + "\n"
+    )
 
 
-def _row(entry: dict[str, Any], versions: list[str]) -> str:
+def _cells(entry: Record, versions: list[str]) -> list[str]:
     old, new = (entry[name].splitlines() for name in ("before", "after"))
     changed = [line for line in unified_diff(old, new, lineterm="", n=0) if not line.startswith(("---", "+++", "@@"))]
     gone, come = (next((line[1:].strip() for line in changed if line[0] == sign), "") for sign in "-+")
@@ -291,24 +272,27 @@ def _row(entry: dict[str, Any], versions: list[str]) -> str:
     start = max(same - 20, 0)
     cells = [f"{entry['module']} {entry['function']}", f"`{gone[start:][:60]}` -> `{come[start:][:60]}`"]
     cells += [entry["caught"].get(version) or "-" for version in versions]
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
+
+
+def read_options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--root", type=Path, default=records.BENCHMARKS.parent, help="checkout whose tests are tried")
+    options.add_argument("--coverage", type=Path, required=True, help="file of `pytest --cov --cov-context=test`")
+    options.add_argument("--as", dest="name", default="after", help="name of this version of the tests in the record")
+    options.add_argument("--skip", type=Path, help="file of tests that fail without a fault, one per line")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--draw", action="store_true", help="draw new faults and replace the record")
+    return options.parse_args()
 
 
 def main() -> None:
-    """Try the faults that are not on record yet."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--root", type=Path, default=HERE.parent, help="the checkout whose tests are tried")
-    options.add_argument("--coverage", type=Path, required=True, help="of `pytest --cov --cov-context=test`")
-    options.add_argument(
-        "--as", dest="name", default="after", help="the name of this version of the tests in the record"
-    )
-    options.add_argument("--skip", type=Path, help="a file of tests that fail without a fault, one a line")
-    options.add_argument("--seed", type=int, default=0)
-    chosen = options.parse_args()
+    """Try the faults that this version of the tests has no record of."""
+    chosen = read_options()
     skipped = set(chosen.skip.read_text().split("\n")) - {""} if chosen.skip else set()
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"seed": chosen.seed, "faults": []}
-    if not record["faults"]:
-        record["faults"] = [asdict(fault) for fault in draw(chosen.root, chosen.seed)]
+    record = {} if chosen.draw else records.load(RECORD)
+    if not record:
+        record = {"seed": chosen.seed, "faults": [asdict(fault) for fault in draw(chosen.root, chosen.seed)]}
     record["date"] = date.today().isoformat()
     for entry in record["faults"]:
         fault = Fault(**{name: entry[name] for name in Fault.__dataclass_fields__})
@@ -317,7 +301,7 @@ def main() -> None:
             known = {test for test in caught.values() if test}
             caught[chosen.name] = caught_by(fault, chosen.root, chosen.coverage, skipped, known)
             print(fault.module, caught[chosen.name], flush=True)
-            RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+            records.save(RECORD, record)
     PAGE.write_text(render(record))
 
 

@@ -1,4 +1,4 @@
-"""The inner linear program of eq. (3), given to scipy's HiGHS: what the closed form is checked and timed against."""
+"""The inner linear program of eq. (3) solved by scipy's HiGHS: the closed form is checked and timed against it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Vector = NDArray[np.float64]
 
 
 def solve(losses: Vector, gamma: float, prior: Vector | None = None) -> tuple[float, Vector]:
-    """The optimum and the weights that attain it.
+    """Return the optimum of the linear program and weights that attain it.
 
-    Weights are q + given - taken with one equation, sum(given) = sum(taken). It is the form that suits HiGHS best: one
-    with a variable for each |u_i| and two inequalities a row takes it several times longer. The costs stay unscaled:
-    divided by N they fall below its tolerances, and it stops short of the optimum.
+    Weights are q + given - taken, with one equation, sum(given) = sum(taken). HiGHS is several times slower on the
+    form with a variable for each |u_i| and two inequalities per row. The costs are not divided by N: they would fall
+    below the tolerances of HiGHS, which would stop short of the optimum.
     """
     n = len(losses)
     q = np.ones(n) if prior is None else prior / prior.mean()
@@ -27,7 +27,7 @@ def solve(losses: Vector, gamma: float, prior: Vector | None = None) -> tuple[fl
 
 
 def solve_wasserstein(losses: Vector, budget: float) -> float:
-    """v_MIX for a budget, the constrained problem in the Proposition's proof."""
+    """Return v_MIX for a budget: the constrained problem in the proof of the Proposition."""
     n = len(losses)
     cost = np.concatenate([losses, -losses])
     upper = np.concatenate([np.full(n, np.inf), np.ones(n)])

@@ -1,4 +1,4 @@
-"""Seconds and bytes, and the tables that show them."""
+"""Seconds and bytes of a job."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from pathlib import Path
 
 
 def seconds(*jobs: Callable[[], object], repeats: int, warm_up: int = 3) -> list[float]:
-    """The median time of each job; taken in turns, so that a slow moment of the machine hits all alike."""
-    calls = [max(1, round(1e-3 / _time(job, warm_up))) for job in jobs]  # at least a millisecond a sample
+    """Return the median time of each job.
+
+    Jobs take turns, so that a slow moment of the machine affects all of them alike. A sample lasts at least a
+    millisecond.
+    """
+    calls = [max(1, round(1e-3 / _time(job, warm_up))) for job in jobs]
     samples = [[_time(job, n) for job, n in zip(jobs, calls, strict=True)] for _ in range(repeats)]
     return [statistics.median(column) for column in zip(*samples, strict=True)]
 
 
 def extra_bytes(job: Callable[[], object]) -> int | None:
-    """How far the process's memory rises above where it stood while the job runs; None where the system won't say."""
+    """Return by how much the memory of this process peaks during a job; None where the system does not say."""
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     except OSError:
         return None
     before = _status("VmRSS")
     job()
     return _status("VmHWM") - before
-
-
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """The lines of a Markdown table."""
-    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---:"] * len(head), *rows)]
 
 
 def _time(job: Callable[[], object], calls: int) -> float:

@@ -1,7 +1,7 @@
-"""`rockafellian train` on data as people bring them, a fifth of the labels flipped: what it finds and what it costs.
+"""`rockafellian audit` on a table, images and texts with 20 % label noise: what it finds and what it costs.
 
 make own-data       runs everything and writes benchmarks/results/own-data*.json and docs/own-data.md
---only reviews      runs one set again and keeps what is on record of the others
+--only reviews      runs one data set again and keeps the records of the others
 --memory            runs a table of a million rows, and nothing else
 """
 
@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,27 +28,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+import records
 from own_data_page import render
+from records import Record
 from rivals.measures import of_flags
 from rockafellian import contamination
 from rockafellian_reproduction import datasets
-from rockafellian_reproduction.machine import machine
 
-HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "own-data.json", HERE.parent / "docs" / "own-data.md"
+RESULTS, PAGE = records.RESULTS / "own-data.json", records.DOCS / "own-data.md"
 MEMORY = RESULTS.with_name("own-data-memory.json")
 COMMAND = Path(sys.executable).with_name("rockafellian")
 SEEDS, CLEAN_SEED = (0, 1, 2), 0
 SHARE = 0.2
 REVIEWS = 2_000
-MOST_SECONDS, MOST_BYTES = 120, 6e9
-#: The large table: rows, numbers in each, classes, and rows that are drawn and written at a time.
+MAX_SECONDS, MAX_BYTES = 120, 6e9
+#: The large table: rows, columns of numbers, classes, and how many rows are written at a time.
 ROWS, NUMBERS, CLASSES, BLOCK = 1_000_000, 30, 3, 50_000
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """True labels by number of class, the names of the classes, and what writes the rows with the labels given."""
+    """True labels, names of the classes, and a function that writes the rows with given labels."""
 
     truth: NDArray[Any]
     classes: Sequence[str]
@@ -58,7 +57,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Case:
-    """A set, drawn by seed, the options of the command, and the F1 that it should reach."""
+    """A data set drawn by seed, the options of the command, and the target for F1."""
 
     load: Callable[[int], Data]
     options: Sequence[str]
@@ -117,7 +116,7 @@ def _all_reviews() -> tuple[list[str], NDArray[Any]]:
     return found.train, found.train_y.numpy()
 
 
-#: MINILM stands for the folder of the encoder, which is another on every machine.
+#: MINILM stands for the folder of the encoder.
 CASES = {
     "cancer": Case(cancer, ("--label", "diagnosis"), 0.70),
     "digits": Case(digits, (), 0.80),
@@ -126,30 +125,30 @@ CASES = {
 }
 
 
-def measure(case: Case, seeds: Sequence[int] = SEEDS) -> dict[str, Any]:
-    """The command on the set, by seed with labels flipped, and once as it is."""
+def measure(case: Case, seeds: Sequence[int] = SEEDS) -> Record:
+    """Return the record of a data set: a run with label noise for each seed, and one without."""
     runs = [_run(case, seed, SHARE) for seed in seeds]
     clean = _run(case, CLEAN_SEED, 0.0)
     return {
         **_about(case.options, seeds=list(seeds), clean_seed=CLEAN_SEED, data=(case.load.__doc__ or "").rstrip(".")),
-        "targets": {"f1": case.least_f1, "seconds": MOST_SECONDS},
+        "targets": {"f1": case.least_f1, "seconds": MAX_SECONDS},
         "flipped": runs,
         "clean": clean,
     }
 
 
-def measure_memory(rows: int = ROWS, seed: int = 0) -> dict[str, Any]:
-    """The command on a large table: the most memory it held, its time and what it wrote."""
+def measure_memory(rows: int = ROWS, seed: int = 0) -> Record:
+    """Return the record of the large table: peak memory, time and sizes of the files written."""
     with tempfile.TemporaryDirectory() as name:
         path, run = Path(name) / "large.csv", Path(name) / "run"
         wrong = write_large(path, rows, seed)
         options = ("--label", "label")
         found = {"seed": seed, **_timed(path, run, options), **judge(run, wrong)}
-        # Of the largest of all child processes: here there was one.
+        # The peak is that of the largest child process; there was only one.
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         return {
             **_about(options, seeds=[seed], rows=rows, numbers=NUMBERS, classes=CLASSES),
-            "targets": {"bytes": MOST_BYTES},
+            "targets": {"bytes": MAX_BYTES},
             "peak_bytes": peak,
             "float32_bytes": 4 * rows * NUMBERS,
             "csv_bytes": path.stat().st_size,
@@ -159,9 +158,9 @@ def measure_memory(rows: int = ROWS, seed: int = 0) -> dict[str, Any]:
 
 
 def write_large(path: Path, rows: int, seed: int) -> Tensor:
-    """Normal numbers whose class is the largest of some weighted sums, a share of them flipped; marks those rows.
+    """Write a CSV of normal numbers whose class is the largest of some weighted sums; return the mislabeled rows.
 
-    Block by block: the peak of a process is at least what its parent held when it started it.
+    It is written block by block: the peak of a process is at least what its parent held when it started it.
     """
     random = np.random.default_rng(seed)
     slopes = random.standard_normal((NUMBERS, CLASSES), np.float32)
@@ -178,10 +177,10 @@ def write_large(path: Path, rows: int, seed: int) -> Tensor:
     return torch.cat(wrong)
 
 
-def judge(run: Path, wrong: Tensor) -> dict[str, Any]:
-    """What a run found against the rows that are wrong, and its estimate of how many are."""
+def judge(run: Path, wrong: Tensor) -> Record:
+    """Return how well a run found the mislabeled rows, and its estimate of the noise rate."""
     findings = pyarrow.parquet.read_table(run / "findings.parquet", columns=["id", "is_label_issue"])
-    # Rows are called by their number, or by a file that is; those of a folder come in another order.
+    # Ids are the index of a row, or a file named by it; a folder is read in another order.
     rows = [int(Path(name).stem) for name in findings.column("id").to_pylist()]
     flags = torch.zeros(len(wrong), dtype=torch.bool)
     flags[rows] = torch.from_numpy(findings.column("is_label_issue").to_numpy())
@@ -195,7 +194,7 @@ def judge(run: Path, wrong: Tensor) -> dict[str, Any]:
     }
 
 
-def _run(case: Case, seed: int, share: float) -> dict[str, Any]:
+def _run(case: Case, seed: int, share: float) -> Record:
     data = case.load(seed)
     noisy = contamination.uniform(data.truth, share, n_classes=len(data.classes), seed=seed)
     options = [str(datasets.encoder_folder("minilm")) if word == "MINILM" else word for word in case.options]
@@ -206,11 +205,11 @@ def _run(case: Case, seed: int, share: float) -> dict[str, Any]:
 
 
 def _timed(data: Path, run: Path, options: Sequence[str]) -> dict[str, float]:
-    """Seconds of the command, by the clock and of processors: the first are longer where others are at work."""
+    """Run the command; return its seconds by the clock and of processors."""
     start, used = time.perf_counter(), _processor_seconds()
-    done = subprocess.run([COMMAND, "train", data, *options, "--out", run], capture_output=True, text=True)
+    done = subprocess.run([COMMAND, "audit", data, *options, "--out", run], capture_output=True, text=True)
     if done.returncode:
-        raise ValueError(f"need a run that ends well, got code {done.returncode}: {done.stderr[-500:].strip()}")
+        raise ValueError(f"expected exit code 0, got {done.returncode}: {done.stderr[-500:].strip()}")
     return {"seconds": time.perf_counter() - start, "processor_seconds": _processor_seconds() - used}
 
 
@@ -219,12 +218,11 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _about(options: Sequence[str], **settings: Any) -> dict[str, Any]:
+def _about(options: Sequence[str], **settings: Any) -> Record:
+    command = " ".join(["rockafellian audit DATA", *options, "--out RUN"])
     return {
-        "command": "make own-data",
-        "date": date.today().isoformat(),
-        "machine": machine("rockafellian", "scikit-learn", "pyarrow"),
-        "settings": {"train": " ".join(["rockafellian train DATA", *options, "--out RUN"]), "share": SHARE, **settings},
+        **records.about("make own-data", "rockafellian", "scikit-learn", "pyarrow"),
+        "settings": {"train": command, "share": SHARE, **settings},
     }
 
 
@@ -232,15 +230,11 @@ def _size(path: Path) -> int:
     return sum(each.stat().st_size for each in (path.rglob("*") if path.is_dir() else [path]) if each.is_file())
 
 
-def _load(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    """A record, and the page anew if any set is on record."""
-    path.write_text(json.dumps(record, indent=2) + "\n")
-    if sets := _load(RESULTS):
-        PAGE.write_text(render(sets, _load(MEMORY)))
+def _write(path: Path, record: Record) -> None:
+    """Write a record and, if there is one of the data sets, the page."""
+    records.save(path, record)
+    if sets := records.load(RESULTS):
+        PAGE.write_text(render(sets, records.load(MEMORY)))
 
 
 def main() -> None:
@@ -252,7 +246,7 @@ def main() -> None:
         return _write(MEMORY, measure_memory())
     for name, case in CASES.items():
         if options.only in (None, name.split(",")[0]):
-            record = {**_load(RESULTS), name: measure(case)}
+            record = {**records.load(RESULTS), name: measure(case)}
             _write(RESULTS, {each: record[each] for each in CASES if each in record})
 
 

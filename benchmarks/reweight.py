@@ -1,42 +1,41 @@
-"""How fast is one exact re-weighting? Beside a copy of the losses, beside HiGHS, and beside the times in the paper.
+"""How fast is one exact re-weighting, compared with a copy of the losses, with HiGHS and with the paper?
 
-make bench        measures, prints, and records benchmarks/results/reweight.json and docs/speed.md
+make bench        measures, prints, and writes benchmarks/results/reweight.json and docs/speed.md
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from datetime import date
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 import highs
+import records
 import rockafellian as rk
-from measure import extra_bytes, seconds, table
-from rockafellian_reproduction.machine import machine
+from measure import extra_bytes, seconds
+from pages import met, page, ran, table
+from records import Record
 
-HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "reweight.json", HERE.parent / "docs" / "speed.md"
+RESULTS, PAGE = records.RESULTS / "reweight.json", records.DOCS / "speed.md"
 GAMMA, CONTAMINATION, SEED = 1.0, 0.4, 0
 SIZES = [10**4, 10**5, 10**6, 10**7, 10**8]
 HIGHS_SIZES = [5_000, 20_000, 50_000]
 HIGHS_REPEATS = 3
-PAPER = {18_623: 2.86, 50_000: 3.88}  # rows: seconds of one re-weighting by CPLEX, sections 6.1 and 6.2
+#: Rows, and seconds of one re-weighting by CPLEX, from sections 6.1 and 6.2 of the paper.
+PAPER = {18_623: 2.86, 50_000: 3.88}
+#: Memory of smaller inputs cannot be measured: the process takes it from pages that it has already.
+MIN_BYTES = 1 << 25
 
 
 def draw_losses(n: int) -> torch.Tensor:
     return torch.empty(n).exponential_(generator=torch.Generator().manual_seed(SEED))
 
 
-def measure(sizes: list[int], highs_sizes: list[int], repeats: int) -> dict[str, Any]:
+def measure(sizes: list[int], highs_sizes: list[int], repeats: int) -> Record:
+    """Return the record: seconds and memory by number of rows, and targets."""
     results = {
-        "command": "make bench",
-        "date": date.today().isoformat(),
-        "machine": machine("scipy"),
+        **records.about("make bench", "scipy"),
         "settings": {
             "losses": "exponential, float32",
             "gamma": GAMMA,
@@ -55,7 +54,7 @@ def measure(sizes: list[int], highs_sizes: list[int], repeats: int) -> dict[str,
     return {**results, "targets": _targets(results)}
 
 
-def _speed(n: int, repeats: int) -> dict[str, Any]:
+def _speed(n: int, repeats: int) -> Record:
     losses = draw_losses(n)
 
     def gamma_mode() -> torch.Tensor:
@@ -68,12 +67,12 @@ def _speed(n: int, repeats: int) -> dict[str, Any]:
     row = {"rows": n, "clone_s": clone_s, "gamma_s": gamma_s, "contamination_s": contamination_s}
     size = losses.element_size() * n
     for mode, job in (("gamma", gamma_mode), ("contamination", contamination_mode)):
-        extra = extra_bytes(job) if size >= 1 << 25 else None  # less is drawn from pages that the process has already
+        extra = extra_bytes(job) if size >= MIN_BYTES else None
         row[f"{mode}_extra_memory"] = None if extra is None else extra / size
     return row
 
 
-def _highs(n: int) -> dict[str, Any]:
+def _highs(n: int) -> Record:
     losses = draw_losses(n).double()
     highs_s, gamma_s = seconds(
         lambda: highs.solve(losses.numpy(), GAMMA),
@@ -84,98 +83,102 @@ def _highs(n: int) -> dict[str, Any]:
     return {"rows": n, "highs_s": highs_s, "gamma_s": gamma_s, "highs_objective_minus_ours": difference}
 
 
-def _targets(results: dict[str, Any]) -> list[dict[str, Any]]:
+def _targets(results: Record) -> list[Record]:
     speed = {row["rows"]: row for row in results["speed"]}
     grown = [row for row in results["speed"] if row["rows"] >= 10**5]
     found = []
-
-    def target(what: str, measured: float, limit: float, *, at_least: bool = False) -> None:
-        met = measured >= limit if at_least else measured <= limit
-        found.append(
-            {"what": what, "limit": f"{'>=' if at_least else '<='} {limit:,g}", "measured": measured, "met": met}
-        )
-
     for mode, limit in (("gamma", 6), ("contamination", 10)):
         if row := speed.get(10**7):
-            target(f"{mode} mode / clone at 1e7 rows", row[f"{mode}_s"] / row["clone_s"], limit)
+            found.append(_at_most(f"{mode} mode / clone at 1e7 rows", row[f"{mode}_s"] / row["clone_s"], limit))
         if len(grown) > 1:
             rows, times = np.log([[row["rows"], row[f"{mode}_s"]] for row in grown]).T
-            target(f"{mode} mode, exponent of growth from 1e5 rows", float(np.polyfit(rows, times, 1)[0]), 1.1)
+            exponent = float(np.polyfit(rows, times, 1)[0])
+            found.append(_at_most(f"{mode} mode, exponent of growth from 1e5 rows", exponent, 1.1))
         large = results["speed"][-1]
         if (extra := large[f"{mode}_extra_memory"]) is not None:
-            target(f"{mode} mode, extra memory / input at {large['rows']:.0e} rows", extra, 3)
+            found.append(_at_most(f"{mode} mode, extra memory / input at {large['rows']:.0e} rows", extra, 3))
     for row in results["highs"]:
         if row["rows"] == 20_000:
-            target("HiGHS / gamma mode at 20,000 rows", row["highs_s"] / row["gamma_s"], 1000, at_least=True)
+            ratio = row["highs_s"] / row["gamma_s"]
+            what = "HiGHS / gamma mode at 20,000 rows"
+            found.append({"what": what, "limit": ">= 1,000", "measured": ratio, "met": ratio >= 1000})
     return found
 
 
-def render(results: dict[str, Any]) -> str:
-    """The page docs/speed.md: all of it comes from the record."""
-    about, where = results["settings"], results["machine"]
-    lines = [
-        "# Speed of one re-weighting",
-        "",
-        "<!-- Written by benchmarks/reweight.py from benchmarks/results/reweight.json. Change those. -->",
-        "",
-        f"`{results['command']}`, {results['date']}: {where['processor']}, {where['cores']} cores, "
-        f"torch {where['torch']}, numpy {where['numpy']}, scipy {where['scipy']}. Losses: {about['losses']}, "
-        f"seed {about['seed']}; gamma {about['gamma']}, contamination {about['contamination']}, "
-        f'spread="{about["spread"]}". Medians of {about["repeats"]} turns, in milliseconds; "memory" is the peak above '
-        "the losses themselves, in units of their size, and the result is 1 of it.",
-        "",
-        *table(
-            ["rows", "clone", "gamma", "/ clone", "memory", "contamination", "/ clone", "memory"],
-            [
-                [
-                    f"{row['rows']:.0e}",
-                    _ms(row["clone_s"]),
-                    _ms(row["gamma_s"]),
-                    f"{row['gamma_s'] / row['clone_s']:.1f}",
-                    _ratio(row["gamma_extra_memory"]),
-                    _ms(row["contamination_s"]),
-                    f"{row['contamination_s'] / row['clone_s']:.1f}",
-                    _ratio(row["contamination_extra_memory"]),
-                ]
-                for row in results["speed"]
-            ],
-        ),
-        "",
-        f"The same linear program, float64, by scipy's HiGHS, medians of {about['highs_repeats']} turns; the last "
-        "column says how much worse its objective is:",
-        "",
-        *table(
-            ["rows", "HiGHS", "closed form", "times faster", "HiGHS's gap"],
-            [
-                [
-                    f"{row['rows']:,}",
-                    _ms(row["highs_s"]),
-                    _ms(row["gamma_s"]),
-                    f"{row['highs_s'] / row['gamma_s']:,.0f}",
-                    f"{row['highs_objective_minus_ours']:.1e}",
-                ]
-                for row in results["highs"]
-            ],
-        ),
-        "",
+def _at_most(what: str, measured: float, limit: float) -> Record:
+    return {"what": what, "limit": f"<= {limit:,g}", "measured": measured, "met": measured <= limit}
+
+
+def render(results: Record) -> str:
+    """Return the page docs/speed.md."""
+    about = results["settings"]
+    return page(
+        "Speed of one re-weighting",
+        "benchmarks/reweight.py from benchmarks/results/reweight.json",
+        _summary(results),
+        "## Results",
+        "All times are in milliseconds. Memory is the peak above the losses themselves, in units of their size; the "
+        "result takes 1.00 of it.",
+        _by_rows(results["speed"]),
+        f"The same linear program by scipy's HiGHS, in float64, medians of {about['highs_repeats']} runs. The gap says "
+        "by how much the objective of HiGHS is worse:",
+        _by_solver(results["highs"]),
         "The times printed in the paper (sections 6.1 and 6.2, CPLEX 12.8 on another machine):",
-        "",
-        *table(
+        table(
             ["rows", "paper", "closed form here"],
             [[f"{row['rows']:,}", _ms(row["paper_s"]), _ms(row["gamma_s"])] for row in results["paper"]],
         ),
-        "",
-        "Targets:",
-        "",
-        *table(
+        "## Targets",
+        table(
             ["what", "target", "measured", "met"],
-            [
-                [row["what"], row["limit"], f"{row['measured']:,.2f}", "yes" if row["met"] else "no"]
-                for row in results["targets"]
-            ],
+            [[row["what"], row["limit"], f"{row['measured']:,.2f}", met(row["met"])] for row in results["targets"]],
         ),
+        "## How it was measured",
+        f"{ran([results], 'numpy', 'scipy')}. Losses: {about['losses']}, seed {about['seed']}; gamma "
+        f'{about["gamma"]}, contamination {about["contamination"]}, spread="{about["spread"]}". Medians of '
+        f"{about['repeats']} runs, in which the jobs take turns.",
+    )
+
+
+def _summary(results: Record) -> str:
+    row, solver = results["speed"][-1], results["highs"][-1]
+    return (
+        f"The exact weights of {row['rows']:,} rows take {_ms(row['gamma_s'])} ms for a given `gamma` and "
+        f"{_ms(row['contamination_s'])} ms for a given `contamination`: {row['gamma_s'] / row['clone_s']:.1f} and "
+        f"{row['contamination_s'] / row['clone_s']:.1f} times as long as a copy of the losses. A general solver "
+        f"(HiGHS) takes {solver['highs_s'] / solver['gamma_s']:,.0f} times as long on {solver['rows']:,} rows."
+    )
+
+
+def _by_rows(rows: list[Record]) -> str:
+    cells = [
+        [
+            f"{row['rows']:.0e}",
+            _ms(row["clone_s"]),
+            _ms(row["gamma_s"]),
+            f"{row['gamma_s'] / row['clone_s']:.1f}",
+            _ratio(row["gamma_extra_memory"]),
+            _ms(row["contamination_s"]),
+            f"{row['contamination_s'] / row['clone_s']:.1f}",
+            _ratio(row["contamination_extra_memory"]),
+        ]
+        for row in rows
     ]
-    return "\n".join(lines) + "\n"
+    return table(["rows", "clone", "gamma", "/ clone", "memory", "contamination", "/ clone", "memory"], cells)
+
+
+def _by_solver(rows: list[Record]) -> str:
+    cells = [
+        [
+            f"{row['rows']:,}",
+            _ms(row["highs_s"]),
+            _ms(row["gamma_s"]),
+            f"{row['highs_s'] / row['gamma_s']:,.0f}",
+            f"{row['highs_objective_minus_ours']:.1e}",
+        ]
+        for row in rows
+    ]
+    return table(["rows", "HiGHS", "closed form", "times faster", "gap of HiGHS"], cells)
 
 
 def _ms(value: float) -> str:
@@ -190,8 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
     results = measure(SIZES, HIGHS_SIZES, parser.parse_args().repeats)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    records.save(RESULTS, results)
     PAGE.write_text(render(results))
     print(render(results))
 

@@ -1,33 +1,30 @@
-"""RRMClassifier beside cleanlab's CleanLearning and the estimator alone, on tables of scikit-learn with wrong labels.
+"""RRMClassifier, cleanlab's CleanLearning and the estimator alone, on tables of scikit-learn with label noise.
 
 make tabular       fits for some minutes and writes benchmarks/results/tabular.json and docs/tabular.md
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from measure import table
+import records
+from pages import bullets, met, page, ran, table
+from records import Record
 from rivals.measures import of_flags
 from rockafellian import contamination
 from rockafellian.integrations.sklearn import RRMClassifier
-from rockafellian_reproduction.machine import machine
 
-HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "tabular.json", HERE.parent / "docs" / "tabular.md"
+RESULTS, PAGE = records.RESULTS / "tabular.json", records.DOCS / "tabular.md"
 #: The settings of RRMClassifier were chosen on seeds from 100.
 SEEDS = tuple(range(10))
 SHARES, CLEAN = (0.2, 0.4), 0.0
@@ -36,7 +33,7 @@ RIVAL, OURS = "CleanLearning", "RRM"
 
 
 class Rows(NamedTuple):
-    """Training rows with labels as given, which of these are wrong, and clean test rows."""
+    """Training rows with their given labels, which of these are wrong, and clean test rows."""
 
     x: NDArray[Any]
     y: NDArray[Any]
@@ -56,7 +53,7 @@ class Cell:
 
 
 def draw(data: str, share: float, seed: int) -> Rows:
-    """A part of the set for training, by the seed, and a share of its labels replaced by another class at random."""
+    """Return a random part of the set for training, with uniform label noise, and the rest as a clean test."""
     from sklearn.datasets import load_breast_cancer, load_digits
 
     x, truth = {"cancer": load_breast_cancer, "digits": load_digits}[data](return_X_y=True)
@@ -67,7 +64,7 @@ def draw(data: str, share: float, seed: int) -> Rows:
 
 
 def logistic_regression(seed: int) -> Any:
-    """LogisticRegression on scaled columns, in a pipeline."""
+    """Return LogisticRegression on scaled columns, in a pipeline."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -76,7 +73,7 @@ def logistic_regression(seed: int) -> Any:
 
 
 def random_forest(seed: int) -> Any:
-    """RandomForestClassifier with its own defaults."""
+    """Return RandomForestClassifier with its own defaults."""
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(random_state=seed)
@@ -114,13 +111,15 @@ def _rrm_told(estimator: Any, rows: Rows, cell: Cell) -> tuple[Any, NDArray[Any]
     return _rrm(estimator, rows, cell, contamination=float(rows.wrong.mean()))
 
 
+#: By the names of the record, and on the page.
 METHODS = {"alone": _alone, RIVAL: _rival, OURS: _rrm, "RRM, per class": _rrm_per_class, "RRM, told": _rrm_told}
+NAMES = {name: name for name in METHODS} | {"RRM, told": "RRM, rate given"}
 
 
-def measure(cell: Cell) -> dict[str, Any]:
-    """What each method reaches on the same rows: accuracy on the test, F1 of its flags, and seconds."""
+def measure(cell: Cell) -> Record:
+    """Return what each method reaches on the same rows: test accuracy, F1 of its flags, and seconds."""
     rows = draw(cell.data, cell.share, cell.seed)
-    found: dict[str, Any] = {}
+    found: Record = {}
     for name, method in METHODS.items():
         start = time.process_time()
         with warnings.catch_warnings():
@@ -136,78 +135,99 @@ def measure(cell: Cell) -> dict[str, Any]:
 
 
 def cells(seeds: Sequence[int] = SEEDS) -> list[Cell]:
-    """All problems, seed by seed."""
+    """Return all problems, seed by seed."""
     return [
         Cell(data, estimator, share, seed)
         for seed, data, estimator, share in product(seeds, ("cancer", "digits"), ESTIMATORS, (CLEAN, *SHARES))
     ]
 
 
-def render(record: dict[str, Any]) -> str:
-    """The page docs/tabular.md: all of it comes from the record."""
-    found, about = record["cells"], record["machine"]
+def render(record: Record) -> str:
+    """Return the page docs/tabular.md."""
+    found = record["cells"]
     noisy = [each for each in found if each["share"] > 0]
-    seeds = sorted({each["seed"] for each in found})
-    parts = [
-        ["# RRM around scikit-learn's estimators, beside CleanLearning"],
-        ["<!-- Written by benchmarks/tabular.py from benchmarks/results/tabular.json. Change those. -->"],
-        [
-            f"`{record['command']}`, {record['date']}, scikit-learn {about['scikit-learn']}, cleanlab "
-            f"{about['cleanlab']}, {about['processor']}. Breast cancer (two classes) and digits (ten) from "
-            f"scikit-learn; {TRAINING:.0%} of the rows for training, of which a share gets another label at random, "
-            f"the rest as a clean test; means of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}. Defaults throughout: "
-            f"`RRMClassifier(estimator)`, `CleanLearning(estimator)`, the estimator alone; for comparison RRM with "
-            "`per_class=True`, and told the true share of wrong labels. RRM's own defaults were "
-            "chosen on other seeds of the same two sets. Seconds are those of the processor, in one thread."
-        ],
-        ["## What was promised"],
-        table(["RRM beside CleanLearning", "CleanLearning", "RRM", ""], [_judged(*each) for each in promises(found)]),
-        ["## Test accuracy, per cent"],
+    return page(
+        "RRM around scikit-learn's estimators, compared with CleanLearning",
+        "benchmarks/tabular.py from benchmarks/results/tabular.json",
+        _summary(found),
+        "How to use it: [guide](guide/sklearn.md).",
+        "## Results",
+        table(
+            ["mean over all problems with label noise", RIVAL, OURS, "met"], [_judged(*row) for row in targets(found)]
+        ),
+        "### Test accuracy, per cent",
         _of_methods(noisy, "accuracy", list(METHODS)),
-        ["## F1 of the flagged rows, per cent"],
+        "### F1 of the flagged rows, per cent",
         _of_methods(noisy, "f1", list(METHODS)[1:]),
-        ["## Seconds"],
+        "### Seconds",
         _of_methods(noisy, "seconds", list(METHODS)),
-        ["## Where CleanLearning is better"],
-        _behind(noisy),
-        ["## On labels as they are"],
-        ["Per cent of test rows that are right, and of training rows that are flagged; some of these may be wrong."],
+        "## Limits",
+        "Where CleanLearning is better:",
+        bullets(_behind(noisy), "Nowhere in these means."),
+        "## Without label noise",
+        "Test accuracy and training rows flagged, in per cent. The labels are those of the data sets; some of them may "
+        "be wrong.",
         _on_clean([each for each in found if each["share"] == 0]),
-    ]
-    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+        "## How it was measured",
+        _settings(record),
+    )
 
 
-def promises(found: list[dict[str, Any]]) -> list[tuple[str, float, float, bool]]:
-    """What was to hold over all problems with wrong labels: the figure of the rival, ours, and whether it holds."""
+def _summary(found: list[Record]) -> str:
+    (_, accuracy, our_accuracy, _), (_, f1, our_f1, _), (_, seconds, our_seconds, _) = targets(found)
+    return (
+        f"With label noise of 20 % and 40 %, `RRMClassifier(estimator)` is right on {our_accuracy:.1%} of the clean "
+        f"test rows and `CleanLearning(estimator)` on {accuracy:.1%}; the F1 of the flagged rows is {our_f1:.3f} and "
+        f"{f1:.3f}. RRM takes {our_seconds / seconds:.2f} times as long."
+    )
+
+
+def _settings(record: Record) -> str:
+    seeds = sorted({each["seed"] for each in record["cells"]})
+    return (
+        f"{ran([record], 'scikit-learn', 'cleanlab')}. Breast cancer (two classes) and digits (ten) from scikit-learn; "
+        f"{TRAINING:.0%} of the rows for training, with uniform label noise, the rest as a clean test; means of "
+        f"{len(seeds)} seeds, {seeds[0]} to {seeds[-1]}. All have their defaults; for comparison RRM with "
+        "`per_class=True`, and with the true noise rate given. The defaults of RRM were chosen on other seeds of the "
+        "same two sets. Seconds are processor seconds in one thread."
+    )
+
+
+def targets(found: list[Record]) -> list[tuple[str, float, float, bool]]:
+    """Return each target over all problems with label noise: the figures of the rival and of RRM, and whether met."""
     noisy = [each for each in found if each["share"] > 0]
     mean = {
         name: [statistics.mean(each["methods"][method][name] for each in noisy) for method in (RIVAL, OURS)]
         for name in ("accuracy", "f1", "seconds")
     }
     return [
-        ("mean test accuracy not below", *mean["accuracy"], mean["accuracy"][1] >= mean["accuracy"][0]),
-        ("mean F1 of the flags not below", *mean["f1"], mean["f1"][1] >= mean["f1"][0]),
-        ("mean seconds not above", *mean["seconds"], mean["seconds"][1] <= mean["seconds"][0]),
+        (
+            "test accuracy, at least that of CleanLearning",
+            *mean["accuracy"],
+            mean["accuracy"][1] >= mean["accuracy"][0],
+        ),
+        ("F1 of the flags, at least that of CleanLearning", *mean["f1"], mean["f1"][1] >= mean["f1"][0]),
+        ("seconds, at most those of CleanLearning", *mean["seconds"], mean["seconds"][1] <= mean["seconds"][0]),
     ]
 
 
-def _judged(what: str, rival: float, ours: float, met: bool) -> list[str]:
-    return [what, f"{rival:.3f}", f"{ours:.3f}", "met" if met else "**not met**"]
+def _judged(what: str, rival: float, ours: float, reached: bool) -> list[str]:
+    return [what, f"{rival:.3f}", f"{ours:.3f}", met(reached)]
 
 
-def _groups(found: list[dict[str, Any]]) -> dict[tuple[str, str, float], list[dict[str, Any]]]:
-    groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
+def _groups(found: list[Record]) -> dict[tuple[str, str, float], list[Record]]:
+    groups: dict[tuple[str, str, float], list[Record]] = {}
     for each in found:
         groups.setdefault((each["data"], each["estimator"], each["share"]), []).append(each)
     return groups
 
 
-def _of(group: list[dict[str, Any]], method: str, name: str) -> list[float]:
+def _of(group: list[Record], method: str, name: str) -> list[float]:
     return [each["methods"][method][name] for each in group]
 
 
-def _of_methods(found: list[dict[str, Any]], name: str, methods: list[str]) -> list[str]:
-    """Mean and deviation over the seeds, per cent or seconds; for seconds also ours by the rival's."""
+def _of_methods(found: list[Record], name: str, methods: list[str]) -> str:
+    """Return a table of means and deviations over the seeds, per cent; of seconds, the ratio to the rival's."""
     timed = name == "seconds"
 
     def cell(values: list[float]) -> str:
@@ -221,25 +241,30 @@ def _of_methods(found: list[dict[str, Any]], name: str, methods: list[str]) -> l
     ]
     total = ["all", "", "", *(cell(_of(found, method, name)) for method in methods)]
     total += [f"{sum(_of(found, OURS, name)) / sum(_of(found, RIVAL, name)):.2f}"] if timed else []
-    head = ["data", "estimator", "wrong", *methods, *(["RRM / CleanLearning"] if timed else [])]
+    head = [
+        "data",
+        "estimator",
+        "noise",
+        *(NAMES[method] for method in methods),
+        *(["RRM / CleanLearning"] if timed else []),
+    ]
     return table(head, [*rows, total])
 
 
-def _behind(found: list[dict[str, Any]]) -> list[str]:
-    said = [
-        f"- {data}, {estimator}, {share:.0%} wrong: {label} {100 * ours:.1f}, CleanLearning {100 * rival:.1f}"
+def _behind(found: list[Record]) -> list[str]:
+    return [
+        f"{data}, {estimator}, {share:.0%} noise: {label} {100 * ours:.1f}, CleanLearning {100 * rival:.1f}"
         for (data, estimator, share), group in _groups(found).items()
         for name, label in (("accuracy", "accuracy"), ("f1", "F1"))
         for rival, ours in [[statistics.mean(_of(group, method, name)) for method in (RIVAL, OURS)]]
         if ours < rival
     ]
-    return said or ["Nowhere in these means."]
 
 
-def _on_clean(found: list[dict[str, Any]]) -> list[str]:
+def _on_clean(found: list[Record]) -> str:
     methods = [name for name in METHODS if "told" not in name]
 
-    def mean(group: list[dict[str, Any]], method: str, name: str) -> str:
+    def mean(group: list[Record], method: str, name: str) -> str:
         return f"{100 * statistics.mean(_of(group, method, name)):.1f}"
 
     rows = [
@@ -258,13 +283,8 @@ def main() -> None:
     with threadpool_limits(1):
         measure(Cell("cancer", "logistic regression", 0.2, 1000))  # imports and caches are no part of the seconds
         found = [measure(cell) for cell in cells()]
-    record = {
-        "command": "make tabular",
-        "date": date.today().isoformat(),
-        "machine": machine("rockafellian", "scikit-learn", "cleanlab"),
-        "cells": found,
-    }
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
+    record = {**records.about("make tabular", "rockafellian", "scikit-learn", "cleanlab"), "cells": found}
+    records.save(RESULTS, record)
     PAGE.write_text(render(record))
 
 

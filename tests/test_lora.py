@@ -37,7 +37,7 @@ def classifier(about: lora.Problem) -> lora.Classifier:
 
 
 @pytest.mark.parametrize("rule", [None, RRM(), RRM(contamination=0.2)])
-def test_a_run_tells_what_was_found_and_how_well_it_predicts(rule: RRM | None) -> None:
+def test_a_run_returns_what_was_found_and_how_well_it_predicts(rule: RRM | None) -> None:
     small = problem()
     found = lora.run(small, classifier(small), rule, 0, ABOUT)
     assert found["accuracy"] >= 0.8
@@ -50,10 +50,10 @@ def test_a_run_tells_what_was_found_and_how_well_it_predicts(rule: RRM | None) -
 def test_a_classifier_starts_from_words_alone() -> None:
     small = problem()
     with torch.no_grad():
-        said = classifier(small)(torch.tensor(small.test["input_ids"]), torch.ones(40, 9, dtype=torch.long))["logits"]
-    assert said.mean(0).abs().max() < 0.5
-    assert (said.argmax(1) == torch.tensor(small.test["labels"])).float().mean() > 0.8
-    assert (said[:, 1] - said[:, 0]).std() == pytest.approx(ABOUT.spread, rel=0.3)
+        logits = classifier(small)(torch.tensor(small.test["input_ids"]), torch.ones(40, 9, dtype=torch.long))["logits"]
+    assert logits.mean(0).abs().max() < 0.5
+    assert (logits.argmax(1) == torch.tensor(small.test["labels"])).float().mean() > 0.8
+    assert (logits[:, 1] - logits[:, 0]).std() == pytest.approx(ABOUT.spread, rel=0.3)
 
 
 def test_the_page_on_lora_is_written_from_the_record() -> None:
@@ -65,11 +65,12 @@ def test_the_page_on_lora_is_written_from_the_record() -> None:
     assert record["settings"] == vars(lora.Settings())
 
 
-def test_the_page_tells_a_promise_kept_from_one_that_is_not() -> None:
+def test_the_page_tells_a_target_that_is_met_from_one_that_is_not() -> None:
     rows = [
         {"method": method, "seed": 0, "precision": precision, "recall": 0.5, "f1": 0.5, "accuracy": 0.7}
         for method, precision in (("told nothing", 0.79), ("told 0.10", 0.81))
     ]
-    _, _, first, second = lora._verdict(rows)
-    assert "**not met**" in first
-    assert second.endswith("| met |")
+    _, _, first, second = lora._means(rows).splitlines()
+    assert first.startswith("| `RRM()` |")
+    assert first.endswith("| **no** |")
+    assert second.endswith("| yes |")

@@ -28,10 +28,10 @@ def test_every_cell_is_on_record_with_all_methods(record: dict[str, list[dict[st
 def test_rrm_is_not_behind_clean_learning_on_average_at_no_more_cost(
     record: dict[str, list[dict[str, object]]],
 ) -> None:
-    assert [met for *_, met in tabular.promises(record["cells"])] == [True, True, True]
+    assert [met for *_, met in tabular.targets(record["cells"])] == [True, True, True]
 
 
-def test_a_share_of_the_training_labels_is_wrong_and_the_test_is_clean() -> None:
+def test_training_labels_have_noise_and_the_test_is_clean() -> None:
     noisy, clean = (tabular.draw("digits", share, seed=3) for share in (0.4, 0.0))
     assert noisy.wrong.mean() == pytest.approx(0.4, abs=1e-3)
     np.testing.assert_array_equal(noisy.wrong, noisy.y != clean.y)
@@ -48,15 +48,15 @@ def test_a_cell_is_measured_and_judged() -> None:
     assert methods["RRM"]["accuracy"] > methods["alone"]["accuracy"]
     worse = json.loads(json.dumps(found))
     worse["methods"]["RRM"] |= {"accuracy": 0.0, "f1": 0.0, "seconds": 1e9}
-    assert [met for *_, met in tabular.promises([worse])] == [False, False, False]
+    assert [met for *_, met in tabular.targets([worse])] == [False, False, False]
     clean = {**found, "share": 0.0}
     page = tabular.render(
         {
             "command": "make tabular",
             "date": "",
-            "machine": tabular.machine("scikit-learn", "cleanlab"),
+            "machine": tabular.records.about("make tabular", "scikit-learn", "cleanlab")["machine"],
             "cells": [worse, clean],
         }
     )
     assert "accuracy 0.0" in page
-    assert "**not met**" in page
+    assert "| **no** |" in page

@@ -1,4 +1,4 @@
-"""rockafellian beside its rivals: same networks, same wrong labels, same epochs.
+"""RRM and other methods for label noise: the same networks, the same mislabeled rows, the same epochs.
 
-make rivals        trains what is not recorded yet and writes docs/rivals.md
+make rivals        trains what has no record yet and writes docs/rivals.md
 """

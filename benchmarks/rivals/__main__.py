@@ -1,4 +1,4 @@
-"""The command: run what is not recorded yet, then write the page.
+"""The command: run what has no record yet, then write the page.
 
 python -m rivals --jobs 2        from the folder benchmarks
 """
@@ -18,19 +18,19 @@ from rivals.methods import METHODS
 
 def read_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2, help="processes, of one thread each")
-    parser.add_argument("--only", type=_names(DATA), help="data sets, by comma")
-    parser.add_argument("--noises", type=lambda text: text.split(","), help="noises, by comma")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes, with one thread each")
+    parser.add_argument("--only", type=_names(DATA), help="data sets, separated by commas")
+    parser.add_argument("--noises", type=lambda text: text.split(","), help="kinds of noise, separated by commas")
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=SEEDS)
-    parser.add_argument("--methods", type=_names(METHODS), help="methods, by comma")
-    parser.add_argument("--forget", type=_names(METHODS), help="methods to run again, by comma")
-    parser.add_argument("--results", type=Path, default=cells.RESULTS, help="the folder of the records")
+    parser.add_argument("--methods", type=_names(METHODS), help="methods, separated by commas")
+    parser.add_argument("--forget", type=_names(METHODS), help="methods to run again, separated by commas")
+    parser.add_argument("--results", type=Path, default=cells.RESULTS, help="folder of the records")
     parser.add_argument("--render", action="store_true", help="only write the page")
     return parser.parse_args(arguments)
 
 
 def run_missing(options: argparse.Namespace) -> None:
-    """Run every cell that lacks a method, several at a time; each says what it took."""
+    """Run every cell that lacks a method, several at a time, and print the seconds of each."""
     wanted = [
         cell
         for cell in cells.all_cells(options.only)
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not options.render:
         run_missing(options)
     if options.results == cells.RESULTS:
-        if memory.load() is None and not options.render:
+        if not memory.load() and not options.render:
             memory.measure()
         page.write(cells.load())
     elif options.render:
@@ -63,12 +63,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
-    """A reader of names by comma; an unknown one is an error that lists them."""
+    """Return a function that reads names separated by commas and refuses unknown ones."""
 
     def read(text: str) -> list[str]:
         names = text.split(",")
         if unknown := [name for name in names if name not in known]:
-            raise argparse.ArgumentTypeError(f"need some of {', '.join(known)}; got {', '.join(unknown)}")
+            raise argparse.ArgumentTypeError(f"expected some of {', '.join(known)}; got {', '.join(unknown)}")
         return names
 
     return read

@@ -1,23 +1,21 @@
-"""Cells run and recorded: one file per data set, noise and seed, which grows by a method at a time."""
+"""Cells run and recorded: one file per data set, noise and seed, to which methods are added one at a time."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+import records
+from records import Record
 from rivals import methods, problem
 from rivals.data import DATA, SEEDS
 from rivals.measures import measure
 from rivals.problem import MOMENTUM, Problem
-from rockafellian._internal.files import atomic_write
-from rockafellian_reproduction.machine import machine
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "rivals"
+RESULTS = records.RESULTS / "rivals"
 COMMAND = "make rivals"
 
 
@@ -29,26 +27,26 @@ class Cell(NamedTuple):
     seed: int
 
     def path(self, results: Path) -> Path:
-        """Its record."""
+        """Return the file of its record."""
         return results / f"{self.data}-{self.noise}-{self.seed}.json"
 
 
 def all_cells(only: Iterable[str] | None = None) -> list[Cell]:
-    """Every cell of these data sets or, without them, of all: seed by seed."""
+    """Return every cell of some data sets, or of all, seed by seed."""
     names = list(DATA) if only is None else list(only)
     return [Cell(data, noise, seed) for seed in SEEDS for data in names for noise in DATA[data].noises]
 
 
 def missing(cell: Cell, results: Path, wanted: Iterable[str] | None = None) -> list[str]:
-    """The methods that this cell has still to run, of those that are wanted: `ce` first."""
-    done = json.loads(path.read_text())["methods"] if (path := cell.path(results)).exists() else {}
+    """Return the methods that this cell has no record of, `ce` first; of those that are wanted, if given."""
+    done = records.load(cell.path(results)).get("methods", {})
     has = DATA[cell.data].methods or tuple(methods.METHODS)
     names = has if wanted is None else set(wanted)
     return [name for name in has if name in names and name not in done]
 
 
 def run(cell: Cell, results: Path, wanted: Iterable[str] | None = None) -> dict[str, float]:
-    """Run and record what is missing, method by method; gives the seconds of each."""
+    """Run and record what is missing, method by method; return the seconds of each."""
     torch.set_num_threads(1)
     names = missing(cell, results, wanted)
     if not names:
@@ -57,28 +55,28 @@ def run(cell: Cell, results: Path, wanted: Iterable[str] | None = None) -> dict[
 
 
 def run_on(given: Problem, cell: Cell, names: list[str], results: Path) -> dict[str, float]:
-    """Run and record these methods on this problem."""
+    """Run and record methods on a problem; return the seconds of each."""
     path, about = cell.path(results), describe(cell, given)
-    record = json.loads(path.read_text()) if path.exists() else {"about": about, "methods": {}}
+    record = records.load(path) or {"about": about, "methods": {}}
     if record["about"]["settings"] != about["settings"]:
-        raise ValueError(f"need records of one setting, but {path} was made with another; remove it")
+        raise ValueError(f"expected a record with the present settings, but {path} has others; remove it")
     methods.warm_up(given, cell.seed)
     for name in names:
         record["methods"][name] = measure(given, methods.METHODS[name](given, cell.seed))
-        _replace(path, json.dumps(record, indent=1) + "\n")
+        records.save(path, record)
     return {name: record["methods"][name]["cpu_seconds"] for name in names}
 
 
 def forget(cell: Cell, results: Path, names: Iterable[str]) -> None:
-    """Take these methods out of a record, so that they run again."""
-    if (path := cell.path(results)).exists():
-        record = json.loads(path.read_text())
+    """Remove methods from a record, so that they run again."""
+    path = cell.path(results)
+    if record := records.load(path):
         record["methods"] = {name: found for name, found in record["methods"].items() if name not in set(names)}
-        _replace(path, json.dumps(record, indent=1) + "\n")
+        records.save(path, record)
 
 
-def describe(cell: Cell, given: Problem) -> dict[str, Any]:
-    """What a reader needs to know of a cell, and to run it again."""
+def describe(cell: Cell, given: Problem) -> Record:
+    """Return what identifies a cell, its settings, and where it ran."""
     setting = given.setting
     return {
         **cell._asdict(),
@@ -92,18 +90,10 @@ def describe(cell: Cell, given: Problem) -> dict[str, Any]:
             "epochs": setting.epochs,
             "batch_size": setting.batch_size,
         },
-        "machine": machine("scikit-learn", "cleanlab"),
-        "date": date.today().isoformat(),
-        "command": COMMAND,
+        **records.about(COMMAND, "scikit-learn", "cleanlab"),
     }
 
 
-def load(results: Path = RESULTS) -> list[dict[str, Any]]:
-    """All records, by name."""
-    return [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as partial:
-        partial.write_text(text)
+def load(results: Path = RESULTS) -> list[Record]:
+    """Return all records, by name."""
+    return [records.load(path) for path in sorted(results.glob("*.json"))]

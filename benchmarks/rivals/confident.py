@@ -1,4 +1,4 @@
-"""Confident learning as users of cleanlab do it: cross-validate, find issues, drop them, train again."""
+"""Confident learning with cleanlab: cross-validate, find label issues, drop them, train again."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ FOLDS = 5
 
 
 def confident(problem: Problem, seed: int) -> Outcome:
-    """The network trained again without what cleanlab, with its defaults, finds; the time counts all trainings."""
+    """Return the network trained again without the issues that cleanlab finds; its time includes all trainings."""
     from cleanlab.count import num_label_issues
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
 
     def clean() -> tuple[nn.Module, dict[str, Any]]:
-        labels, chances = problem.y.numpy(), held_out_chances(problem, seed)
-        flags = find_label_issues(labels, chances, n_jobs=1)
+        labels, probabilities = problem.y.numpy(), out_of_sample_probabilities(problem, seed)
+        flags = find_label_issues(labels, probabilities, n_jobs=1)
         found = {
             "flags": torch.from_numpy(flags),
-            "quality": torch.from_numpy(get_label_quality_scores(labels, chances)),
-            "rate": num_label_issues(labels, chances) / len(labels),
+            "quality": torch.from_numpy(get_label_quality_scores(labels, probabilities)),
+            "rate": num_label_issues(labels, probabilities) / len(labels),
         }
         model = problem.network(seed)
         problem.train(model, rk.losses.cce, seed, rows=torch.from_numpy(np.flatnonzero(~flags)))
@@ -39,24 +39,21 @@ def confident(problem: Problem, seed: int) -> Outcome:
     return Outcome(model, seconds, **found)
 
 
-def held_out_chances(problem: Problem, seed: int) -> NDArray[np.float64]:
-    """The chance of each class for each row from networks that were not trained on it.
-
-    They are those of the epoch at which most rows get the label that was given.
-    """
+def out_of_sample_probabilities(problem: Problem, seed: int) -> NDArray[np.float64]:
+    """Return out-of-sample probabilities (rows, classes), of the epoch whose predictions agree with most labels."""
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(problem.x, problem.y)
-    chances = torch.zeros(problem.setting.epochs, len(problem.y), problem.n_classes, dtype=torch.float64)
+    probabilities = torch.zeros(problem.setting.epochs, len(problem.y), problem.n_classes, dtype=torch.float64)
     for train, held_out in folds:
-        _fill(problem, seed, torch.from_numpy(train), torch.from_numpy(held_out), chances)
-    right = (chances.argmax(2) == problem.y).sum(1)
-    best: NDArray[np.float64] = chances[right.argmax()].numpy()
+        _fill(problem, seed, torch.from_numpy(train), torch.from_numpy(held_out), probabilities)
+    right = (probabilities.argmax(2) == problem.y).sum(1)
+    best: NDArray[np.float64] = probabilities[right.argmax()].numpy()
     return best
 
 
-def _fill(problem: Problem, seed: int, train: Tensor, held_out: Tensor, chances: Tensor) -> None:
+def _fill(problem: Problem, seed: int, train: Tensor, held_out: Tensor, probabilities: Tensor) -> None:
     model = problem.network(seed)
 
     def keep(epoch: rk.Epoch) -> None:
-        chances[epoch.epoch - 1, held_out] = outputs(model, problem.x[held_out]).double().softmax(1)
+        probabilities[epoch.epoch - 1, held_out] = outputs(model, problem.x[held_out]).double().softmax(1)
 
     problem.train(model, rk.losses.cce, seed, rows=train, on_epoch=keep)

@@ -1,4 +1,4 @@
-"""Co-teaching (Han et al., 2018): two networks, each trained on the rows of a batch that cost the other least."""
+"""Co-teaching (Han et al., 2018): two networks, each trained on the rows on which the other has the least loss."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import rockafellian as rk
 from rivals.outcome import Outcome, timed
 from rivals.problem import Problem
 
-RAMP = 10  # epochs until the whole share of wrong labels is left out
+RAMP = 10  # epochs until as many rows are left out as are mislabeled
 OTHER = 1_000  # added to the seed of the second network
 
 
 def coteaching(problem: Problem, seed: int) -> Outcome:
-    """The first of two networks that were told the true share of wrong labels."""
+    """Return the first of two networks; both are given the true noise rate."""
     models = [problem.network(seed), problem.network(seed + OTHER)]
     (average, last), seconds = timed(lambda: _teach(problem, models, seed))
     flags = torch.zeros(len(last), dtype=torch.bool)
@@ -23,12 +23,12 @@ def coteaching(problem: Problem, seed: int) -> Outcome:
 
 
 def kept_share(epoch: int, rate: float) -> float:
-    """How much of a batch is learnt from in this epoch, counted from 0."""
+    """Return the fraction of a batch to train on in an epoch, counted from 0."""
     return 1 - rate * min(1.0, epoch / RAMP)
 
 
 def _teach(problem: Problem, models: list[nn.Module], seed: int) -> tuple[Tensor, Tensor]:
-    """Train both; gives each row's loss, the mean of both networks: over the run, and in the last epoch."""
+    """Train both; return the mean loss of both for each row: over the run, and in the last epoch."""
     setting, optimizers = problem.setting, [problem.optimizer(model) for model in models]
     random = torch.Generator().manual_seed(seed)
     total, last = torch.zeros(2, len(problem.y)).unbind()

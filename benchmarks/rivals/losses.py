@@ -1,4 +1,4 @@
-"""The losses by name, at scales at which one learning rate serves them all, and the record of a run's margins."""
+"""Losses by name, scaled so that one learning rate fits all, and a loss that records margins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Loss = Callable[..., Tensor]
 
 
 def make(name: str, problem: Problem) -> Loss:
-    """A fresh loss of this name; mse and mae are sums over the classes, as in the paper's tables."""
+    """Return a new loss; mse and mae are sums over the classes, as in the paper's tables."""
     if name == "elr":
         return rk.losses.ELR(len(problem.y), problem.n_classes)
     if name in ("mse", "mae"):
@@ -25,14 +25,14 @@ def make(name: str, problem: Problem) -> Loss:
 
 
 def margins(logits: Tensor, labels: Tensor) -> Tensor:
-    """The logit of the given label less the largest other one."""
+    """Return the logit of the given label minus the largest other one."""
     own = logits.gather(1, labels[:, None])
     others = logits.scatter(1, labels[:, None], -torch.inf)
     return own[:, 0] - others.amax(1)
 
 
 class Recorded(nn.Module):
-    """A loss that keeps the sum of every row's margins in training, as AUM (Pleiss et al., 2020) does."""
+    """A loss that sums the margins of every row in training, as AUM (Pleiss et al., 2020) does."""
 
     takes_index = True
 
@@ -42,7 +42,7 @@ class Recorded(nn.Module):
         self.total = torch.zeros(n_samples)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        """One loss per row."""
+        """Return one loss per row."""
         if index is None:
             return self.loss(logits, labels)
         if self.training:

@@ -1,4 +1,4 @@
-"""What a method achieved, as numbers: on the test, in finding wrong rows, in guessing how many there are."""
+"""Measures of a method: test accuracy, how well it finds mislabeled rows, and its estimate of the noise rate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivals.problem import Problem, outputs
 
 
 def measure(problem: Problem, outcome: Outcome) -> dict[str, Any]:
-    """All measures; None where there is nothing to measure."""
+    """Return all measures; None where there is nothing to measure."""
     return {
         **on_the_test(outputs(outcome.model, problem.test_x), problem.test_y),
         **of_ranking(outcome.quality, problem.wrong),
@@ -23,7 +23,7 @@ def measure(problem: Problem, outcome: Outcome) -> dict[str, Any]:
 
 
 def on_the_test(logits: Tensor, labels: Tensor) -> dict[str, float | None]:
-    """The share of clean test rows that are right and, of two classes, the area under precision and recall."""
+    """Return the accuracy on clean test rows and, of two classes, the area under the precision-recall curve."""
     from sklearn.metrics import average_precision_score
 
     two = logits.shape[1] == 2
@@ -35,9 +35,9 @@ def on_the_test(logits: Tensor, labels: Tensor) -> dict[str, float | None]:
 
 
 def of_ranking(quality: Tensor | None, wrong: Tensor) -> dict[str, float | None]:
-    """How well low quality tells wrong rows, over all thresholds, and what is missed if as many as are wrong are taken.
+    """Return how well low quality ranks mislabeled rows, and what is missed among as many as are mislabeled.
 
-    None if there is no ranking or nothing is wrong.
+    None if there is no ranking or no mislabeled row.
     """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -53,7 +53,7 @@ def of_ranking(quality: Tensor | None, wrong: Tensor) -> dict[str, float | None]
 
 
 def of_flags(flags: Tensor | None, wrong: Tensor) -> dict[str, float | None]:
-    """The share flagged and, if anything is wrong, precision, recall and F1; a method that flags nothing has 0."""
+    """Return the fraction flagged and, if rows are mislabeled, precision, recall and F1; 0 if nothing is flagged."""
     names = ("flagged", "precision", "recall", "f1")
     if flags is None:
         return dict.fromkeys(names)
@@ -70,7 +70,7 @@ def of_flags(flags: Tensor | None, wrong: Tensor) -> dict[str, float | None]:
 
 
 def by_class(flags: Tensor | None, problem: Problem) -> dict[str, list[float | None] | None]:
-    """By given class, the share of its rows that is flagged, that of its right rows, and how many are wrong."""
+    """Return fractions by given class: flagged rows, flagged among its right rows, and mislabeled rows."""
     names = ("flagged_by_class", "right_flagged_by_class", "wrong_by_class")
     if flags is None:
         return dict.fromkeys(names)
@@ -84,7 +84,7 @@ def by_class(flags: Tensor | None, problem: Problem) -> dict[str, list[float | N
 
 
 def of_rate(outcome: Outcome, rate: float) -> dict[str, float | None]:
-    """The guessed share of wrong labels, by how much it is too high, and its interval."""
+    """Return the estimated noise rate, its error, and its interval."""
     error = None if outcome.rate is None else outcome.rate - rate
     return {"rate": outcome.rate, "rate_error": error, "rate_low": outcome.low, "rate_high": outcome.high}
 

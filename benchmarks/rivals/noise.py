@@ -1,4 +1,4 @@
-"""Wrong labels by name: `uniform-0.2`, `human-worst`. What a name gives depends on the true labels, inputs and seed."""
+"""Label noise by name, such as `uniform-0.2` or `human-worst`, from true labels, inputs and a seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mislabel = Callable[[Tensor, Tensor, float, int], Noisy]
 
 
 def mislabel(name: str, x: Tensor, y: Tensor, seed: int) -> Noisy:
-    """The labels as given under the noise of this name, and the rows where they are wrong."""
+    """Return labels with the noise of this name, and which rows are mislabeled."""
     kind, _, detail = name.rpartition("-")
     if name == "none":
         return Noisy(y, torch.zeros(len(y), dtype=torch.bool))
@@ -27,7 +27,7 @@ def mislabel(name: str, x: Tensor, y: Tensor, seed: int) -> Noisy:
 
 
 def kind_of(name: str) -> str:
-    """What sort of noise it is, without the share."""
+    """Return the kind of noise, without its rate."""
     return name.rpartition("-")[0] or name
 
 
@@ -40,7 +40,7 @@ def _kernel(x: Tensor, y: Tensor, share: float, seed: int) -> Noisy:
 
 
 def _one_sided(x: Tensor, y: Tensor, share: float, seed: int) -> Noisy:
-    """A share of the given positives is wrong; with more than two classes, a share of each odd one gets the next."""
+    """Mislabel a part of the given positives; with more than two classes, give a part of each odd class the next."""
     n_classes = int(y.max()) + 1
     if n_classes == 2:
         return contamination.one_sided(y, share, seed=seed)

@@ -1,4 +1,4 @@
-"""What a method gives, and the time that its training takes."""
+"""What a method returns, and the time its training takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained network and what was found of the labels: low quality is suspect; None where a method does not say."""
+    """A trained network, and quality (low is suspect), flags and noise rate; None where a method does not give one."""
 
     model: nn.Module
     cpu_seconds: float
@@ -27,7 +27,7 @@ class Outcome:
 
 
 def timed(job: Callable[[], Given]) -> tuple[Given, float]:
-    """What the job gives, and its seconds of processor time."""
+    """Return what the job returns, and its processor seconds."""
     start = time.process_time()
     given = job()
     return given, time.process_time() - start

@@ -1,4 +1,4 @@
-"""What every method of a cell gets: the same rows with the same wrong labels, the same network, the same optimiser."""
+"""What every method of a cell gets: the same rows, mislabeled rows, network and optimizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows with labels as given, those of them that are wrong, clean rows for the test, and the training's settings."""
+    """Rows with given labels, which of these are wrong, clean test rows, and the settings of the training."""
 
     x: Tensor
     y: Tensor
@@ -30,18 +30,18 @@ class Problem:
 
     @property
     def rate(self) -> float:
-        """The true share of wrong labels."""
+        """The true noise rate."""
         return float(self.wrong.double().mean())
 
     def network(self, seed: int) -> nn.Module:
-        """An MLP with one hidden layer, started by this seed."""
+        """Return an MLP with one hidden layer, initialized by this seed."""
         hidden = self.setting.hidden
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return nn.Sequential(nn.Linear(self.x.shape[1], hidden), nn.ReLU(), nn.Linear(hidden, self.n_classes))
 
     def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """SGD with momentum."""
+        """Return SGD with momentum."""
         return torch.optim.SGD(model.parameters(), lr=self.setting.lr, momentum=MOMENTUM)
 
     def train(
@@ -70,19 +70,19 @@ class Problem:
 
 
 def make(data: str, noise: str, seed: int) -> Problem:
-    """The problem of a cell: the seed draws rows and noise."""
+    """Return the problem of a cell; the seed draws rows and noise."""
     setting = DATA[data]
     return with_noise(setting.load(seed), noise, seed, setting)
 
 
 def with_noise(rows: Clean, noise: str, seed: int, setting: Setting) -> Problem:
-    """These rows with wrong labels of this name."""
+    """Return rows with label noise of this name."""
     noisy = mislabel(noise, rows.x, rows.y, seed)
     n_classes = int(torch.cat([rows.y, rows.test_y]).max()) + 1
     return Problem(rows.x, noisy.labels, noisy.mask, rows.test_x, rows.test_y, n_classes, setting)
 
 
 def outputs(model: nn.Module, x: Tensor) -> Tensor:
-    """What the network says of these rows, after training."""
+    """Return the logits of a trained network."""
     with torch.no_grad():
         return torch.cat([model(part) for part in x.split(1024)])

@@ -5,23 +5,23 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from measure import table
+from pages import spread, table
 from rivals.data import DATA
 from rivals.methods import AUTO, METHODS
-from rivals.promises import WITHIN
 from rivals.summary import Key, Summary
+from rivals.targets import WITHIN
 
 #: Methods that train differently: the accuracy of `aum` is that of `ce`.
 TRAINED = ("ce", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
 RANKING = ("aum", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
 FLAGGING = TRAINED
-TOLD = ("ce", "rrm", "rrm-per-class", "rrm-true", "rrm-over")
+GIVEN = ("ce", "rrm", "rrm-per-class", "rrm-true", "rrm-over")
 
 
 def by_cell(
     found: Summary, keys: Sequence[Key], methods: Sequence[str], measure: str, mark: Callable[[Key], bool] | None = None
-) -> list[str]:
-    """Mean and deviation in per cent, a row for each cell; the best in bold, cells to be marked with a star."""
+) -> str:
+    """Return mean and deviation in per cent by cell; the best are bold, and cells that `mark` selects have a star."""
     rows = []
     for key in keys:
         best = found.best(key, measure, methods)[1]
@@ -30,8 +30,8 @@ def by_cell(
     return table(["cell", *methods], rows)
 
 
-def averages(found: Summary) -> list[str]:
-    """Every method over all cells: accuracy, what it finds, and what it costs."""
+def averages(found: Summary) -> str:
+    """Return the means of every method over all cells: accuracy, detection, noise rate and cost."""
     rows = [
         [
             method,
@@ -44,12 +44,12 @@ def averages(found: Summary) -> list[str]:
         ]
         for method in METHODS
     ]
-    head = ["method", "accuracy", "cells near the best rival", "AUPRC", "AUROC", "F1", "missed", "rate off by"]
+    head = ["method", "accuracy", "cells near the best rival", "AUPRC", "AUROC", "F1", "missed", "noise rate off by"]
     return table([*head, "cost"], rows)
 
 
-def rates(found: Summary) -> list[str]:
-    """The true share of wrong labels and the guesses, with the interval that `rrm` gives."""
+def rates(found: Summary) -> str:
+    """Return true and estimated noise rates, with the interval of `rrm`."""
     rows = []
     for key in found.cells:
         low, high = (found.mean(key, "rrm", f"rate_{end}") for end in ("low", "high"))
@@ -60,14 +60,16 @@ def rates(found: Summary) -> list[str]:
             and (found_high := run["methods"]["rrm"]["rate_high"]) is not None
         ]
         interval = "-" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
-        guesses = [_spread(found.values(key, method, "rate")) for method in ("rrm", found.chosen, "cleanlab")]
+        estimates = [spread(found.values(key, method, "rate")) for method in ("rrm", found.chosen, "cleanlab")]
         covered = f"{sum(inside)} of {len(inside)}" if inside else "-"
-        rows.append([" ".join(key), f"{100 * found.true_rate(key):.1f}", guesses[0], interval, covered, *guesses[1:]])
-    return table(["cell", "true", "rrm", "its interval", "holds the truth", found.chosen, "cleanlab"], rows)
+        rows.append(
+            [" ".join(key), f"{100 * found.true_rate(key):.1f}", estimates[0], interval, covered, *estimates[1:]]
+        )
+    return table(["cell", "true", "rrm", "90 % interval", "contains the true rate", found.chosen, "cleanlab"], rows)
 
 
-def costs(found: Summary) -> list[str]:
-    """The seconds of plain training by data set, and the other methods in units of them."""
+def costs(found: Summary) -> str:
+    """Return the seconds of plain training by data set, and the other methods in units of them."""
     rows = []
     for data in DATA:
         keys = [key for key in found.cells if key[0] == data]
@@ -78,32 +80,32 @@ def costs(found: Summary) -> list[str]:
     return table(["data", *METHODS], rows)
 
 
-def weak(found: Summary) -> list[str]:
-    """What happens where the network itself is weak."""
+def weak(found: Summary) -> str:
+    """Return what happens where the network itself is often wrong."""
     rows = [
         [
             key[1],
             f"{100 * found.true_rate(key):.1f}",
             method,
-            *(_spread(found.values(key, method, name)) for name in ("accuracy", "rate", "flagged")),
+            *(spread(found.values(key, method, name)) for name in ("accuracy", "rate", "flagged")),
         ]
         for key in found.runs
         if key[0] == "pixels"
         for method in DATA["pixels"].methods or ()
         if found.values(key, method, "accuracy")
     ]
-    return table(["labels", "wrong", "method", "accuracy", "guessed share", "flagged"], rows)
+    return table(["noise", "true noise rate", "method", "accuracy", "estimated noise rate", "flagged"], rows)
 
 
-def rare(found: Summary) -> list[str]:
-    """What becomes of a rare class, 1: by given class, what is flagged, of what is right, and what is wrong."""
+def rare(found: Summary) -> str:
+    """Return what happens to a rare class: what is flagged and mislabeled, by given class."""
     keys = [key for key in found.runs if key[0] == "rare"]
     rows = [
         [
             method,
-            _spread(found.values(key, method, "test_auprc")),
+            spread(found.values(key, method, "test_auprc")),
             *(
-                _spread([each[label] for each in found.values(key, method, name)])
+                spread([each[label] for each in found.values(key, method, name)])
                 for label in (1, 0)
                 for name in ("flagged_by_class", "wrong_by_class", "right_flagged_by_class")
             ),
@@ -112,7 +114,7 @@ def rare(found: Summary) -> list[str]:
         for method in DATA["rare"].methods or ()
         if found.values(key, method, "test_auprc")
     ]
-    parts = ("flagged", "wrong", "flagged of the right ones")
+    parts = ("flagged", "mislabeled", "flagged of the right ones")
     return table(["method", "AUPRC", *(f"{name}: {part}" for name in ("rare", "others") for part in parts)], rows)
 
 
@@ -121,15 +123,8 @@ def _accuracies(found: Summary, method: str) -> list[tuple[Key, float]]:
 
 
 def _figure(found: Summary, key: Key, method: str, measure: str, best: float) -> str:
-    text = _spread(found.values(key, method, measure))
+    text = spread(found.values(key, method, measure))
     return f"**{text}**" if found.mean(key, method, measure) == best else text
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return "-"
-    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * statistics.mean(values):.1f}{deviation}"
 
 
 def _percent(values: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from torch import Tensor
 
-from rockafellian._internal.validation import Array
+from rockafellian._internal.arrays import Array
 from rockafellian.label_issues.reading import Column, read_ids, read_labels, read_names
 from rockafellian.label_issues.table import Findings
 from rockafellian.weights.predictions import Predictions

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian._internal.arrays import UNKNOWN, Array
 from rockafellian._internal.extras import missing
-from rockafellian._internal.validation import UNKNOWN, Array
 
 if TYPE_CHECKING:
     import pandas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rockafellian._internal.validation import UNKNOWN
+from rockafellian._internal.arrays import UNKNOWN
 
 
 def reason(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from torch import Tensor
 
+from rockafellian._internal.arrays import UNKNOWN, blocks
 from rockafellian._internal.extras import missing
 from rockafellian._internal.files import atomic_write, write_csv
-from rockafellian._internal.validation import UNKNOWN, blocks
 from rockafellian.label_issues.reading import Column, import_pandas, read_classes, read_ids
 from rockafellian.label_issues.reasons import reason
 

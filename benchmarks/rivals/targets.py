@@ -1,4 +1,4 @@
-"""What was promised before the runs, beside what came of it."""
+"""Targets that were set before the runs, and what was measured."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from rivals.summary import Key, Summary
 WITHIN = 0.01  # a point
 
 
-class Promise(NamedTuple):
-    """A row of the table; `met` is None where nothing was promised and a figure is only reported."""
+class Target(NamedTuple):
+    """A row of the table; `met` is None where there is no target and a figure is only reported."""
 
     what: str
-    promised: str
+    target: str
     measured: str
     rivals: str
     met: bool | None
 
 
-def promises(found: Summary) -> list[Promise]:
-    """All of them for which there are records."""
+def targets(found: Summary) -> list[Target]:
+    """Return all targets for which there are records."""
     parts = (rates, clean_labels, accuracy, detection, cost, rare)
-    return [promise for part in parts for promise in part(found)]
+    return [target for part in parts for target in part(found)]
 
 
-def rates(found: Summary) -> list[Promise]:
-    """How far the guessed share of wrong labels is off."""
+def rates(found: Summary) -> list[Target]:
+    """Return the targets for the error of the estimated noise rate."""
     kinds: list[tuple[str, list[Key], float | None]] = [
         ("clean labels and uniform noise up to 40 %", found.of_kind(shares=UNIFORM), 0.02),
         ("uniform noise of 60 %", found.of_kind(shares=("uniform-0.6",)), 0.04),
@@ -39,7 +39,7 @@ def rates(found: Summary) -> list[Promise]:
     ]
     return [
         _at_most(
-            f"rate: mean absolute error of `{found.chosen}`, {what}",
+            f"noise rate: mean absolute error of `{found.chosen}`, {what}",
             statistics.mean(errors),
             limit,
             f"cleanlab {_points(statistics.mean(found.rate_errors(keys, 'cleanlab')))}",
@@ -49,8 +49,8 @@ def rates(found: Summary) -> list[Promise]:
     ]
 
 
-def clean_labels(found: Summary) -> list[Promise]:
-    """What it costs to use RRM where nothing is wrong: the worst data set, mean over the seeds."""
+def clean_labels(found: Summary) -> list[Target]:
+    """Return the targets without label noise: the worst data set, mean over the seeds."""
     keys, chosen = found.of_kind("none"), found.chosen
     if not keys:
         return []
@@ -58,7 +58,7 @@ def clean_labels(found: Summary) -> list[Promise]:
     gains = {method: min(_gains(found, keys, method)) for method in (chosen, "cleanlab")}
     return [
         _at_most(
-            f"clean labels: largest share `{chosen}` removes from a data set",
+            f"clean labels: largest fraction of a data set that `{chosen}` removes",
             removed[chosen],
             0.02,
             f"cleanlab {_points(removed['cleanlab'])}",
@@ -72,8 +72,8 @@ def clean_labels(found: Summary) -> list[Promise]:
     ]
 
 
-def accuracy(found: Summary) -> list[Promise]:
-    """Last-epoch accuracy on clean labels."""
+def accuracy(found: Summary) -> list[Target]:
+    """Return the targets for the accuracy after the last epoch, on clean labels."""
     if not found.cells:
         return []
     chosen = found.chosen
@@ -86,7 +86,7 @@ def accuracy(found: Summary) -> list[Promise]:
             means[chosen],
             means[best],
             f"{best} {_points(means[best])}",
-            promised="best on average",
+            target="best on average",
         ),
         _at_least(f"accuracy: cells where `{chosen}` is within a point of the best rival", statistics.mean(near), 0.9),
     ]
@@ -99,8 +99,8 @@ def accuracy(found: Summary) -> list[Promise]:
     return rows
 
 
-def detection(found: Summary) -> list[Promise]:
-    """How well wrong rows are ranked and flagged."""
+def detection(found: Summary) -> list[Target]:
+    """Return the targets for ranking and flagging mislabeled rows."""
     if not found.noisy_cells:
         return []
     chosen = found.chosen
@@ -115,18 +115,18 @@ def detection(found: Summary) -> list[Promise]:
     }
     best = max((name for name in f1 if name != chosen), key=lambda name: f1[name])
     what = f"detection: mean F1 of the flags of `{chosen}` over noisy cells, best of all"
-    return [*rows, _at_least(what, f1[chosen], f1[best], f"{best} {_points(f1[best])}", promised="best on average")]
+    return [*rows, _at_least(what, f1[chosen], f1[best], f"{best} {_points(f1[best])}", target="best on average")]
 
 
-def cost(found: Summary) -> list[Promise]:
-    """Processor time in units of plain training's."""
+def cost(found: Summary) -> list[Target]:
+    """Return the target for processor time in units of that of plain training."""
     if not found.cells:
         return []
     chosen = found.chosen
     mean = {name: statistics.mean(found.costs(found.cells, name)) for name in (chosen, "cleanlab", "coteaching")}
     beside = ", ".join(f"{name} {mean[name]:.2f}" for name in ("cleanlab", "coteaching"))
     return [
-        Promise(
+        Target(
             f"cost: mean processor time of `{chosen}` over `ce`'s",
             "at most 1.15",
             f"{mean[chosen]:.3f}",
@@ -136,8 +136,8 @@ def cost(found: Summary) -> list[Promise]:
     ]
 
 
-def rare(found: Summary) -> list[Promise]:
-    """Whether a rare class survives."""
+def rare(found: Summary) -> list[Target]:
+    """Return the targets for a rare class."""
     rows = []
     for key in (key for key in found.runs if key[0] == "rare"):
         plain = found.mean(key, "ce", "test_auprc")
@@ -145,23 +145,23 @@ def rare(found: Summary) -> list[Promise]:
             value = found.mean(key, method, "test_auprc")
             if plain is not None and value is not None:
                 what = f"rare class: AUPRC of `{method}` on the test, at least that of `ce`"
-                rows.append(_at_least(what, value, plain, f"ce {_points(plain)}", promised="at least that of ce"))
+                rows.append(_at_least(what, value, plain, f"ce {_points(plain)}", target="at least that of ce"))
     return rows
 
 
 def _gains(found: Summary, keys: Iterable[Key], method: str) -> list[float]:
-    """Accuracy minus that of plain training, by cell."""
+    """Return accuracy minus that of plain training, by cell."""
     pairs = ((found.mean(key, method, "accuracy"), found.mean(key, "ce", "accuracy")) for key in keys)
     return [ours - plain for ours, plain in pairs if ours is not None and plain is not None]
 
 
-def _at_most(what: str, value: float, limit: float | None, rivals: str) -> Promise:
-    promised = "-" if limit is None else f"at most {_points(limit)}"
-    return Promise(what, promised, _points(value), rivals, None if limit is None else value <= limit)
+def _at_most(what: str, value: float, limit: float | None, rivals: str) -> Target:
+    target = "-" if limit is None else f"at most {_points(limit)}"
+    return Target(what, target, _points(value), rivals, None if limit is None else value <= limit)
 
 
-def _at_least(what: str, value: float, limit: float, rivals: str = "-", promised: str | None = None) -> Promise:
-    return Promise(what, promised or f"at least {_points(limit)}", _points(value), rivals, value >= limit)
+def _at_least(what: str, value: float, limit: float, rivals: str = "-", target: str | None = None) -> Target:
+    return Target(what, target or f"at least {_points(limit)}", _points(value), rivals, value >= limit)
 
 
 def _points(share: float, *, sign: bool = False) -> str:
