@@ -24,8 +24,8 @@ from measure import table
 from rockafellian._internal.comm import rank, shard
 from rockafellian.weights.sharding import whole_state
 from rockafellian_reproduction.machine import machine
-from rockafellian_reproduction.problems import make
 from rockafellian_reproduction.tables import TABLES
+from rockafellian_reproduction.training.problems import make
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results" / "together.json", HERE.parent / "docs" / "together.md"

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from rockafellian_reproduction.compare import NUMBERS, SCALES, Comparison, Report
-from rockafellian_reproduction.reproduce import ALSO, Job
-from rockafellian_reproduction.sources import Address, File, Form, Source
+from rockafellian_reproduction.data.sources import Address, File, Form, Source
+from rockafellian_reproduction.pages.compare import NUMBERS, SCALES, Comparison, Report
 from rockafellian_reproduction.tables import TABLES
+from rockafellian_reproduction.training.reproduce import ALSO, Job
 
 FILES = {"a.txt": b"the first file", "deep/b.bin": bytes(range(256)) * 20}
 #: The cell that Table 5 is read from.

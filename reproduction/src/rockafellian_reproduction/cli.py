@@ -33,8 +33,8 @@ def reproduce(
     data_folder: Annotated[Path | None, typer.Option("--data", help="A folder with the data, if not fetched.")] = None,
 ) -> None:
     """Train the cells of one of the paper's tables; finished ones are not trained again, killed ones go on."""
-    from rockafellian_reproduction.reproduce import describe_jobs, find_jobs
-    from rockafellian_reproduction.reproduce import reproduce as train
+    from rockafellian_reproduction.training.reproduce import describe_jobs, find_jobs
+    from rockafellian_reproduction.training.reproduce import reproduce as train
 
     found = find_jobs(table, scale, cell or (), seeds)
     if show:
@@ -51,8 +51,8 @@ def compare(
     markdown: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
 ) -> None:
     """Our recorded results beside the figures that the paper prints."""
-    from rockafellian_reproduction import page
-    from rockafellian_reproduction.compare import load
+    from rockafellian_reproduction.pages import page
+    from rockafellian_reproduction.pages.compare import load
 
     report = load(table, scale, results)
     page.show(report, sys.stdout)
@@ -64,7 +64,7 @@ def compare(
 
 def data_list(cache: Cache = None) -> None:
     """What there is, on what terms, and what of it is in the cache."""
-    from rockafellian_reproduction.fetch import overview
+    from rockafellian_reproduction.data.fetch import overview
 
     print(overview(cache))
 
@@ -75,7 +75,7 @@ def data_get(
     cache: Cache = None,
 ) -> None:
     """Fetch and check data sets, and print where they are."""
-    from rockafellian_reproduction.fetch import get, keep
+    from rockafellian_reproduction.data.fetch import get, keep
 
     for name in names:
         print(keep(name, folder, cache) if folder else get(name, cache=cache))
@@ -83,7 +83,7 @@ def data_get(
 
 def data_where(name: Annotated[str, typer.Argument(help="As in the list.")], cache: Cache = None) -> None:
     """Print where a data set is, if it is in the cache; nothing is fetched."""
-    from rockafellian_reproduction.fetch import cache_folder, where
+    from rockafellian_reproduction.data.fetch import cache_folder, where
 
     folder = where(name, cache)
     if folder is None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rockafellian_reproduction import fetch, formats, texts, words
-from rockafellian_reproduction.words import WordVectors, tokens
+from rockafellian_reproduction.data import fetch, formats, texts, words
+from rockafellian_reproduction.data.words import WordVectors, tokens
 
 __all__ = [
     "ENCODERS",
