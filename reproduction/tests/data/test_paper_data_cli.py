@@ -82,7 +82,7 @@ def test_the_list_says_what_there_is_and_what_is_in_the_cache(run, mine: Path) -
     def line(name: str) -> list[str]:
         code, out, _ = run("list")
         assert code == 0
-        assert all(found.what in out and f"({found.terms})" in out for found in SOURCES.values())
+        assert all(found.what in out and f"({found.license})" in out for found in SOURCES.values())
         return next(line for line in out.splitlines() if line.startswith(f"{name} ")).split()
 
     assert line("mnist-3")[:4] == ["mnist-3", "55", "MB", "no"]

@@ -92,7 +92,7 @@ def test_a_package_that_will_not_do_is_named_with_the_reason(
 
 def test_a_package_that_takes_for_ever_is_given_up(programs: Path, cache: Path, monkeypatch) -> None:
     program(programs, "npm", {}).write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(downloads, "PACKAGE_PATIENCE", 0.2)
+    monkeypatch.setattr(downloads, "PACKAGE_TIMEOUT", 0.2)
     monkeypatch.setitem(SOURCES, "tiny", source(FILES, package=Package("npm", "tiny-data", "1.0.0", "")))
     with pytest.raises(FileNotFoundError, match=r"it took longer than 0\.2 seconds"):
         fetch.get("tiny", cache=cache)

@@ -1,16 +1,13 @@
 """Tiny sources, fetched from a server: once, whole, checked, or an error that helps."""
 
 import gzip
-import re
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny import FILES, Server, contents, nothing_is_there, serving, sha256, source, tgz
 
-from rockafellian._internal.extras import install_command
 from rockafellian_reproduction.data import fetch
 from rockafellian_reproduction.data.sources import SOURCES, Address, File, Form, Package, Source, named
 
@@ -224,15 +221,6 @@ def test_quiet_is_quiet_and_a_bar_is_a_bar(tiny: Source, cache: Path, capsys) ->
 def test_another_display_is_refused(tiny: Source, cache: Path) -> None:
     with pytest.raises(ValueError, match="need progress to be one of auto, bar, lines, quiet; got 'loud'"):
         fetch.get("tiny", cache=cache, progress="loud")
-
-
-def test_extras_are_named_if_they_are_missing(tiny: Source, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    with pytest.raises(ImportError, match=re.escape(f"need rich for a bar; {install_command('paper')}")):
-        fetch.get("tiny", cache=cache, progress="bar")
-    monkeypatch.setitem(sys.modules, "filelock", None)
-    with pytest.raises(ImportError, match=re.escape(f"need filelock to fetch data; {install_command('paper')}")):
-        fetch.get("tiny", cache=cache)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

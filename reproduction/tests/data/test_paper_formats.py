@@ -3,9 +3,7 @@
 import gzip
 import json
 import pickle
-import re
 import struct
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 from PIL import Image
 from tiny import python2_pickle, torch_zip
 
-from rockafellian._internal.extras import install_command
 from rockafellian_reproduction.data import formats
 
 
@@ -253,9 +250,3 @@ def test_the_truth_about_tiles_is_read_in_their_order(tmp_path: Path) -> None:
         truth.write_text(content)
         with pytest.raises(ValueError, match=match):
             formats.read_tile_truth(tmp_path)
-
-
-def test_images_name_the_extra_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=re.escape(f"need Pillow to read images; {install_command('paper')}")):
-        formats.read_image(tmp_path / "a.png", width=1)

@@ -16,7 +16,7 @@ SCRIPT = f"""
 import sys
 from rockafellian_reproduction.data import downloads, fetch
 from rockafellian_reproduction.data.sources import SOURCES, Address, File, Form, Source
-downloads.PATIENCE = 60
+downloads.TIMEOUT = 60
 files = tuple(File(*pair.split("=")) for pair in {[f"{name}={sha256(content)}" for name, content in FILES.items()]})
 SOURCES["tiny"] = Source("", "", "tiny", (Form("files", files, address=Address(sys.argv[1])),))
 print(fetch.get("tiny", cache=sys.argv[2], progress="quiet"))

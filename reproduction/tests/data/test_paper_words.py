@@ -1,7 +1,6 @@
 """Word vectors in small files made here."""
 
 import pickle
-import re
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from rockafellian._internal.extras import install_command
 from rockafellian_reproduction.data.words import murmur, read_spacy_vocab, read_vec, tokens
 
 
@@ -121,9 +119,3 @@ def test_vec_files_that_do_not_hold_what_they_say_are_refused(tmp_path: Path, co
     (tmp_path / "a.vec").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=match):
         read_vec(tmp_path / "a.vec")
-
-
-def test_spacys_vectors_name_the_extra_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "msgpack", None)
-    with pytest.raises(ImportError, match=re.escape(f"need msgpack for spaCy's vectors; {install_command('paper')}")):
-        read_spacy_vocab(tmp_path)

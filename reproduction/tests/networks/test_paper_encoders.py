@@ -1,5 +1,3 @@
-import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 import rockafellian as rk
-from rockafellian._internal.extras import install_command
 from rockafellian_reproduction.networks import encoders, parameters
 
 transformers = pytest.importorskip("transformers")
@@ -45,14 +42,6 @@ def test_texts_that_are_no_list_of_texts_are_refused(folder: Path, texts: object
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"got {tmp_path}; there is no {tmp_path / 'config.json'}"):
         encoders.lora(tmp_path)
-
-
-@pytest.mark.parametrize(("package", "purpose"), [("transformers", "texts"), ("peft", "LoRA")])
-def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, package: str, purpose: str) -> None:
-    config = bert()
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=re.escape(f"need {package} for {purpose}; {install_command('text')}")):
-        encoders.lora(config)
 
 
 def test_distilbert_with_lora_has_the_counts_of_the_paper() -> None:

@@ -4,8 +4,9 @@ import pytest
 from tiny import ATTACKED, as_printed, bins, record, report, write_record
 
 from rockafellian_reproduction.pages import compare
-from rockafellian_reproduction.pages.checks import explain
-from rockafellian_reproduction.pages.compare import Comparison, Ours, Row, rows, signs
+from rockafellian_reproduction.pages.compare import Comparison
+from rockafellian_reproduction.pages.rows import READINGS, Ours, Row, collect, digits, rows, signs
+from rockafellian_reproduction.pages.targets import explain
 from rockafellian_reproduction.tables import TABLES
 from rockafellian_reproduction.tables.figures import CPLEX_SECONDS, TABLE_5, Figure
 
@@ -26,7 +27,7 @@ def test_records_that_repeat_the_paper_differ_nowhere_and_agree_in_every_sign(ta
 
 
 def test_the_digits_are_those_that_the_tables_print() -> None:
-    assert {number: compare.digits(table) for number, table in TABLES.items()} == {
+    assert {number: digits(table) for number, table in TABLES.items()} == {
         **{1: 2, 2: 2, 3: 0, 4: 0},
         **{7: 1, 8: 4, 9: 1, 10: 1},
     }
@@ -50,9 +51,9 @@ def test_one_seed_has_no_deviation_and_a_range_of_one_point() -> None:
 def test_a_diverged_seed_is_counted_and_left_out_of_the_mean() -> None:
     cell = {"loss": "cce", "method": "RRM", "contamination": 0.55}
     records = [record(cell, 0, {"test accuracy": 97.0}), record(cell, 1, diverged="a loss is not finite")]
-    ours = compare.collect(records, cell, "test accuracy")
+    ours = collect(records, cell, "test accuracy")
     assert (ours.mean, ours.diverged, ours.run) == (97.0, 1, True)
-    assert compare.collect([record(cell, 0, {"test accuracy": float("nan")})], cell, "test accuracy") == Ours({}, 1)
+    assert collect([record(cell, 0, {"test accuracy": float("nan")})], cell, "test accuracy") == Ours({}, 1)
 
 
 @pytest.mark.parametrize(
@@ -97,14 +98,14 @@ def test_table_2_has_no_pairs() -> None:
 def test_table_4_is_read_in_three_ways() -> None:
     cell = {"method": "AT", "contamination": 0.0}
     records = [record(cell, 0, {"eps 1": 80.0, "summed eps 1": 70.0, "last, eps 1": 60.0})]
-    found = [rows(TABLES[4], "small", records, reading) for reading in compare.READINGS["eps"]]
+    found = [rows(TABLES[4], "small", records, reading) for reading in READINGS["eps"]]
     means = [row.ours.mean for made in found for row in made if row.figure.measure == "eps 1" and row.ours.run]
     assert means == [80.0, 70.0, 60.0]
     assert [len(made) for made in found] == [50, 50, 50]
 
 
 def test_a_second_reading_of_table_8_is_of_its_training_rows_alone() -> None:
-    found = rows(TABLES[8], "small", [], compare.READINGS["ranking"][1])
+    found = rows(TABLES[8], "small", [], READINGS["ranking"][1])
     assert {row.measure for row in found} == {"PR-AUC, train, all rows alike"}
     assert len(found) == 12
 
@@ -123,7 +124,7 @@ def test_table_5_is_given_at_the_papers_rounds_if_there_are_as_many() -> None:
     made = Comparison(5, "paper", [record(ATTACKED, bins=[bins(10 * i, 1000) for i in range(49)])])
     steps = compare.evolution(made)
     assert [(step.number, step.published) for step in steps] == [(1, 1), (10, 10), (49, 49)]
-    assert [step.shares[0][-1] for step in steps] == pytest.approx([0.0, 0.09, 0.48])
+    assert [step.fractions[0][-1] for step in steps] == pytest.approx([0.0, 0.09, 0.48])
     assert steps[-1].printed[0][-1] == pytest.approx(TABLE_5[49][0][-1] / 9600)
 
 
@@ -133,8 +134,8 @@ def test_table_5_is_the_mean_over_seeds_and_else_at_first_middle_and_last() -> N
         Comparison(5, "small", [*records, record(ATTACKED, 2, diverged="inf", bins=[bins(0, 0)])])
     )
     assert [step.number for step in steps] == [1, 5, 9]
-    assert steps[-1].shares[0] == pytest.approx([0, 0.49, 0.001, 0.002, 0.007, 0.5])
-    assert steps[-1].shares[1] == pytest.approx([0.001, 0.899, 0.1, 0, 0, 0])
+    assert steps[-1].fractions[0] == pytest.approx([0, 0.49, 0.001, 0.002, 0.007, 0.5])
+    assert steps[-1].fractions[1] == pytest.approx([0.001, 0.899, 0.1, 0, 0, 0])
 
 
 def test_the_time_of_a_reweighting_is_over_all_rounds_beside_that_of_cplex() -> None:
@@ -157,8 +158,7 @@ def test_the_headline_takes_the_scale_with_more_cells_run_and_the_papers_if_equa
 
 
 def test_load_finds_what_was_written_at_the_scales_asked_for(tmp_path: Path) -> None:
-    three = as_printed(3)[0]
-    write_record(tmp_path, 3, "paper", three)
+    three = write_record(tmp_path, 3, "paper", as_printed(3)[0])
     write_record(tmp_path, 4, "small", record({"method": "AT", "contamination": 0.2}))
     write_record(tmp_path, 4, "small", record(ATTACKED, bins=[bins(1, 2)]))
     found = compare.load(results=tmp_path)
@@ -192,9 +192,11 @@ def test_without_records_the_error_names_the_command_that_makes_them(tmp_path: P
         compare.load(name, scale, tmp_path)
 
 
-def test_a_record_without_its_parts_is_named(tmp_path: Path) -> None:
+def test_a_record_that_lacks_a_field_is_named(tmp_path: Path) -> None:
     broken = as_printed(3)[0]
     del broken["rounds"]
     write_record(tmp_path, 3, "paper", broken)
-    with pytest.raises(ValueError, match=r"need rounds in seed 0 of .*elr.* in table 3, paper scale; remove"):
+    with pytest.raises(
+        ValueError, match=r"need rounds in the record of seed 0 of .*elr.* in .*table-3-paper.json; remove that line"
+    ):
         compare.load("3", results=tmp_path)

@@ -14,7 +14,7 @@ from rockafellian_reproduction.pages.plots import draw
         (1, ["GCE", "CCE", "MAE", "MSE"]),
         (2, ["MSE"]),
         (4, ["contamination 0 %", "contamination 30 %"]),
-        (5, ["rows with wrong labels", "clean rows", "u N: about 0"]),
+        (5, ["mislabeled rows", "clean rows", "u N: about 0"]),
         (8, ["contamination 1 %", "recall", "precision", "ERM", "RRM"]),
         (10, ["contamination 75 %", "epoch", "ERM", "RRM"]),
     ],

@@ -9,8 +9,10 @@ import rockafellian as rk
 from rockafellian_reproduction.datasets import Images, Texts
 from rockafellian_reproduction.tables import TABLES, TRIAL
 from rockafellian_reproduction.tables.recipes import Recipe
-from rockafellian_reproduction.training import cells, problems
-from rockafellian_reproduction.training.cells import count_bins, make_loss, make_optimizer, make_weights, train_cell
+from rockafellian_reproduction.training import problems
+from rockafellian_reproduction.training.cells import make_loss, make_optimizer, make_weights, train_cell
+from rockafellian_reproduction.training.epoch_log import EpochLog, count_bins
+from rockafellian_reproduction.training.measures import measure_ranking
 
 ROBUST = {"method": "RRM", "contamination": 0.4}
 
@@ -52,14 +54,14 @@ def test_a_cell_is_trained_and_recorded_on_embedded_data(tmp_path) -> None:
 
 def test_a_cell_that_is_interrupted_ends_as_if_it_had_not_been(tmp_path, monkeypatch) -> None:
     whole = train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "whole")
-    look = cells.Seen.__call__
+    add_line = EpochLog.__call__
 
-    def killed(self: cells.Seen, epoch: rk.Epoch) -> None:
-        look(self, epoch)
+    def killed(self: EpochLog, epoch: rk.Epoch) -> None:
+        add_line(self, epoch)
         if epoch.epoch == 7:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(cells.Seen, "__call__", killed)
+    monkeypatch.setattr(EpochLog, "__call__", killed)
     with pytest.raises(KeyboardInterrupt):
         train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "killed")
     monkeypatch.undo()
@@ -94,7 +96,7 @@ def test_the_attacked_table_measures_every_eps_in_both_readings(tmp_path) -> Non
 
 
 @pytest.mark.usefixtures("mnist")
-def test_training_and_validation_rows_are_mislabelled_alike_and_by_the_kernel() -> None:
+def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -> None:
     recipe = replace(TABLES[7].small, train_rows=200, test_rows=40)
     problem = problems.make(recipe, 0.25, seed=3)
     assert (len(problem.wrong), int(problem.wrong.sum())) == (160, 40)
@@ -221,7 +223,7 @@ def test_rules_and_rates_are_those_of_the_recipe() -> None:
     assert (moving["momentum"], moving["nesterov"], moving["weight_decay"]) == (0.9, True, 0.1)
 
 
-def test_mae_and_mse_are_sums_over_the_classes_and_elr_weighs_by_cross_entropy() -> None:
+def test_mae_and_mse_are_sums_over_the_classes_and_elr_reweights_by_cross_entropy() -> None:
     logits, labels = torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1])
     problem = problems.Problem(
         (logits, labels), torch.zeros(5, dtype=torch.bool), None, (logits, labels), 3, torch.nn.Identity
@@ -252,8 +254,8 @@ def test_ranking_counts_training_rows_by_weight(monkeypatch) -> None:
     )
     weights = rk.SampleWeights(4, rk.RRM(contamination=0.2))
     weights.values = torch.tensor([1.0, 0.0, 1.0, 2.0])
-    seen = type("Seen", (), {"weights": weights})()
-    found = cells.measure_ranking(torch.nn.Identity(), problem, rk.History(), seen)
+    log = type("Log", (), {"weights": weights})()
+    found = measure_ranking(torch.nn.Identity(), problem, rk.History(), log)
     assert found["PR-AUC, train"] == pytest.approx(1.0)
     assert found["PR-AUC, test"] == found["PR-AUC, train, all rows alike"] == pytest.approx((1 + 2 / 3) / 2)
     recall, precision = found["curve"]

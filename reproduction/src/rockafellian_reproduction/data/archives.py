@@ -1,4 +1,4 @@
-"""Chosen files out of tar, zip, deb and gz archives that nobody vouches for: all of them, or none and an error."""
+"""Unpack chosen files of untrusted tar, zip, deb and gz archives: all of them, or none and an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFE
 
 
 class Readable(Protocol):
-    """What can be read from."""
+    """An object with `read`."""
 
     def read(self, size: int = -1, /) -> bytes: ...  # noqa: D102
 
@@ -29,18 +29,23 @@ class Readable(Protocol):
 def unpack(
     archive: Path, into: Path, members: Mapping[str, str], *, max_bytes: int, max_members: int = 100_000
 ) -> None:
-    """Put members of an archive, by their name in it, at names of your own in a folder.
+    """Unpack members of an archive into a folder.
 
-    The suffix says what it is: .tar .tar.gz .tgz .zip .whl .deb, or .gz, whose one member is called as the archive
-    without .gz. An archive with a link, a device, a name that leaves the folder or comes twice is refused as a whole,
-    asked for or not, and so is one with more than `max_members` or, counted while unpacking, `max_bytes`.
+    An archive with a link, a device, or a name that leaves the folder or occurs twice is refused as a whole, whether
+    that member is wanted or not.
+
+    Args:
+        archive: a .tar .tar.gz .tgz .zip .whl .deb, or a .gz, whose one member has the archive's name without .gz
+        members: the names wanted in the archive, and their names in the folder
+        max_bytes: the most bytes to unpack, counted while unpacking
+        max_members: the most members an archive may have
     """
     into.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=into, prefix=".unpacking-") as fresh, _naming_damage(archive):
+    with tempfile.TemporaryDirectory(dir=into, prefix=".unpacking-") as fresh, _damage_as_value_error(archive):
         if not archive.stat().st_size:  # which gzip would take for no content
             raise EOFError("it is empty")
         budget = _Budget(archive, max_bytes, max_members)
-        _read_as(archive)(archive, _Target(Path(fresh), members), budget)
+        _reader(archive)(archive, _Target(Path(fresh), members), budget)
         missing = [name for name, place in members.items() if not (Path(fresh) / place).is_file()]
         if missing:
             raise ValueError(f"need {', '.join(missing)} in {archive}, but it has no such member")
@@ -50,7 +55,7 @@ def unpack(
 
 
 class _Budget:
-    """How much an archive may still give; it does not believe headers, which can say anything."""
+    """Limits on what an archive may contain, counted while unpacking, since headers are not to be trusted."""
 
     def __init__(self, archive: Path, max_bytes: int, max_members: int) -> None:
         self.archive, self.max_bytes, self.max_members = archive, max_bytes, max_members
@@ -64,7 +69,7 @@ class _Budget:
             )
 
     def admit(self, name: str) -> str:
-        """The plain form of a member's name, if the archive may have it."""
+        """Return a member's name in plain form; raise if it leaves the folder, occurs twice or exceeds the limit."""
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or any(sign in name for sign in "\\\0") or ":" in "".join(parts[:1]):
             raise ValueError(f"need names that stay in the folder, but {self.archive} has {name!r}; not unpacked")
@@ -77,20 +82,20 @@ class _Budget:
         return plain
 
     def refuse_kind(self, name: str) -> ValueError:
-        """The error for a member that is no file and no folder."""
+        """Return the error for a member that is neither a file nor a folder."""
         return ValueError(
             f"need files and folders only, but {self.archive} has {name!r}, a link or device; not unpacked"
         )
 
 
 class _Target:
-    """Where the members asked for go."""
+    """The folder for the members that are wanted."""
 
     def __init__(self, folder: Path, members: Mapping[str, str]) -> None:
         self.folder, self.members = folder, members
 
     def write(self, name: str, content: Readable, spend: Callable[[int], None]) -> int:
-        """Copy a member piece by piece; tells its length."""
+        """Copy a member piece by piece and return its length."""
         path = self.folder / self.members[name]
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
@@ -114,7 +119,7 @@ class _Counted:
 
 
 @contextmanager
-def _naming_damage(archive: Path) -> Iterator[None]:
+def _damage_as_value_error(archive: Path) -> Iterator[None]:
     try:
         yield
     except (*DAMAGE, gzip.BadGzipFile) as error:
@@ -123,7 +128,7 @@ def _naming_damage(archive: Path) -> Iterator[None]:
         ) from error
 
 
-def _read_as(archive: Path) -> Callable[[Path, _Target, _Budget], None]:
+def _reader(archive: Path) -> Callable[[Path, _Target, _Budget], None]:
     for suffix, reader in READERS.items():
         if archive.name.endswith(suffix):
             return reader
@@ -159,7 +164,7 @@ def _unpack_tar_stream(stream: Readable, target: _Target, budget: _Budget) -> No
 
 
 def _free(amount: int) -> None:
-    """What was spent already, in the stream."""
+    """Count nothing: the bytes were counted in the stream."""
 
 
 def _unpack_zip(archive: Path, target: _Target, budget: _Budget) -> None:

@@ -1,4 +1,4 @@
-"""Checksum, size and name of the files of the paper's data sets and encoders, as `sha256sum` would list them."""
+"""Checksum, size and name of the files of the paper's data sets and encoders, in lines like those of `sha256sum`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45 100001 train_la
 a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6 20001 test_lables.json
 """
 
-#: These are md5, as published; the sizes are not, and are nearly so.
+#: md5, as published; the sizes are not published, and approximate.
 CIFAR_PYTHON = """
 c99cafc152244af753f735de768cd75f 31036000 data_batch_1
 d4bba439e000b95fd0a9bffe97cbabec 31036000 data_batch_2

@@ -1,7 +1,7 @@
-"""A folder with checked files of a source: one the user names, or the cache, filled from an address or a package.
+"""Find the checked files of a source: in a folder that the user names, or in the cache, filled if need be.
 
-What is in the cache came there whole, in one step, and is checked again each time it is used. Two processes that ask at
-once get one fetch.
+The cache is filled from a public address or from a package, in one step, and checked again each time it is used. Two
+processes that ask at once fetch once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from rockafellian._internal.extras import missing
+from filelock import FileLock, Timeout
+
 from rockafellian.training.progress import Progress
 from rockafellian_reproduction.data.archives import unpack
 from rockafellian_reproduction.data.downloads import download, pack
 from rockafellian_reproduction.data.sources import SOURCES, Address, File, Form, Package, Source, named
 
-#: How many bytes an archive may hold beside the files that are wanted, and a file beyond the size in the catalogue.
+#: Bytes that an archive may have beside the wanted files, and a file beyond the size in the catalog.
 MARGIN = 64 << 20
 CHUNK = 1 << 20
 
@@ -39,14 +40,14 @@ class Found(NamedTuple):
 def get(
     name: str, folder: str | Path | None = None, cache: str | Path | None = None, progress: Progress = "auto"
 ) -> Path:
-    """A folder with the files of a source, checked: `folder` if one is named, else the cache, filled if need be."""
+    """Return a folder with the checked files of a source: `folder` if given, else the cache, filled if need be."""
     return find(name, folder, cache, progress).folder
 
 
 def find(
     name: str, folder: str | Path | None = None, cache: str | Path | None = None, progress: Progress = "auto"
 ) -> Found:
-    """As `get`, with the form that was found."""
+    """Return the same as `get`, with the form that was found."""
     if progress not in get_args(Progress):
         raise ValueError(f"need progress to be one of {', '.join(get_args(Progress))}; got {progress!r}")
     source = named(name)
@@ -57,7 +58,7 @@ def find(
 
 
 def keep(name: str, folder: str | Path, cache: str | Path | None = None) -> Path:
-    """The cache's folder of a source, with a copy of the checked files of a folder instead of what it held."""
+    """Copy the checked files of a folder into the cache, replacing what it had, and return the cache's folder."""
     source, root = named(name), cache_folder(cache)
     found, target = _in_named_folder(name, source, Path(folder).expanduser()), root / source.folder
     if found.folder.resolve() == target.resolve():
@@ -77,27 +78,27 @@ def keep(name: str, folder: str | Path, cache: str | Path | None = None) -> Path
 
 
 def where(name: str, cache: str | Path | None = None) -> Path | None:
-    """The cache's folder of a source, if all of its files are there; they are not checked, and nothing is fetched."""
+    """Return the cache's folder of a source if all of its files are there; nothing is checked or fetched."""
     source = named(name)
     found = _look(source, cache_folder(cache) / source.folder)
     return found.folder if found else None
 
 
 def overview(cache: str | Path | None = None) -> str:
-    """Two lines a source: its name, how large it is, whether the cache has it and what it is; and on what terms."""
-    lines = [("name", "size", "cache", "what and terms")]
+    """Return two lines per source: name, size, whether the cache has it, what it is; and its license."""
+    lines = [("name", "size", "cache", "what and license")]
     for name, source in SOURCES.items():
         size = max(form.size for form in source.forms)
         there = "yes" if where(name, cache) else "no"
         lines.append((name, f"{size / 1e6:.0f} MB" if size else "-", there, source.what))
-        lines.append(("", "", "", f"({source.terms})"))
+        lines.append(("", "", "", f"({source.license})"))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ([text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines)
     return "\n".join("  ".join(line).rstrip() for line in padded)
 
 
 def cache_folder(cache: str | Path | None = None) -> Path:
-    """The folder named, or $ROCKAFELLIAN_CACHE, or `rockafellian` where the user's caches are."""
+    """Return the folder given, or $ROCKAFELLIAN_CACHE, or `rockafellian` in the folder of the user's caches."""
     if cache is None:
         caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         cache = os.environ.get("ROCKAFELLIAN_CACHE") or Path(caches) / "rockafellian"
@@ -105,7 +106,7 @@ def cache_folder(cache: str | Path | None = None) -> Path:
 
 
 def check(file: File, path: Path, fix: str = "fetch it again") -> None:
-    """An error if a file is not what the catalogue says."""
+    """Raise a ValueError if a file does not have the checksum of the catalog."""
     if not file.checksum:
         return
     algorithm = {64: "sha256", 32: "md5"}[len(file.checksum)]
@@ -118,7 +119,7 @@ def check(file: File, path: Path, fix: str = "fetch it again") -> None:
 
 def _digest(path: Path, algorithm: str) -> str:
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    # A tar.gz is checked as it is: that is the sum its maker published.
+    # A tar.gz is checked as it is: that is the checksum its maker published.
     inside = path.name.endswith(".gz") and not path.name.endswith(".tar.gz")
     try:
         with gzip.open(path) if inside else path.open("rb") as file:
@@ -132,7 +133,7 @@ def _digest(path: Path, algorithm: str) -> str:
 
 
 def _look(source: Source, folder: Path) -> Found | None:
-    """The first form of which all files are in the folder."""
+    """Return the first form that has all of its files in the folder."""
     places = ((form, form.find(folder)) for form in source.forms)
     return next((Found(form, place) for form, place in places if place), None)
 
@@ -150,7 +151,7 @@ def _check_all(found: Found, fix: str) -> None:
 
 
 def _paths(found: Found) -> list[Path]:
-    """What belongs to a form in a folder."""
+    """Return the files of a form in a folder, extras too."""
     wanted = [file.find(found.folder) for file in found.form.files]
     return [path for path in wanted if path] + [
         path for name in found.form.extras if (path := found.folder / name).is_file()
@@ -166,12 +167,12 @@ def _in_named_folder(name: str, source: Source, folder: Path) -> Found:
 
 
 def _wanted(source: Source) -> str:
-    """The files that would do, in words."""
+    """Return in words which files are enough."""
     return ", or ".join(" and ".join(file.name for file in form.files) for form in source.forms)
 
 
 def _lack(source: Source, folder: Path) -> str:
-    """What a folder lacks of the form it has most of."""
+    """Return what a folder lacks of the form it has most of."""
     if not folder.is_dir():
         return "there is no such folder"
     lacking = [(form.missing(place), len(form.files)) for form in source.forms for place in form.places(folder)]
@@ -182,9 +183,9 @@ def _lack(source: Source, folder: Path) -> str:
 def _fetch(name: str, source: Source, root: Path, progress: Progress) -> Found:
     target = root / source.folder
     with _alone(root, source.folder), _fresh(root, source.folder) as fresh:
-        if found := _in_cache(source, root):  # while this process waited
+        if found := _in_cache(source, root):  # fetched while this process waited
             return found
-        if target.is_dir() and any(target.iterdir()):  # put there by hand: a fetch leaves all or nothing
+        if target.is_dir() and any(target.iterdir()):  # put there by hand, since a fetch leaves all or nothing
             raise FileNotFoundError(
                 f"need {_wanted(source)} in {target}, but {_lack(source, target)}; put that there, or delete the folder"
             )
@@ -210,7 +211,7 @@ def _fetch(name: str, source: Source, root: Path, progress: Progress) -> Found:
 
 
 def _attempts(source: Source, progress: Progress) -> Iterator[tuple[str, Form, Callable[[Path], None]]]:
-    """What to try, in this order: its name, the form it gives, and what brings the files into a folder."""
+    """Yield what to try, in order: its name, the form it gives, and a function that puts the files into a folder."""
     for form in source.forms:
         if form.address:
             origin = form.address.base + (form.address.archive.name if form.address.archive else "")
@@ -246,11 +247,7 @@ def _take(form: Form, archive: Path, inside: str, folder: Path) -> None:
 
 @contextmanager
 def _alone(root: Path, folder: str) -> Iterator[None]:
-    """One process at a time. A lock dies with its process, so none is ever left behind."""
-    try:
-        from filelock import FileLock, Timeout
-    except ImportError as error:
-        raise missing("filelock to fetch data", "paper") from error
+    """Let one process at a time in. A lock ends with its process, so none is left behind."""
     root.mkdir(parents=True, exist_ok=True)
     lock = FileLock(root / f".{folder}.lock")
     try:
@@ -266,7 +263,7 @@ def _alone(root: Path, folder: str) -> Iterator[None]:
 
 @contextmanager
 def _fresh(root: Path, folder: str) -> Iterator[Path]:
-    """An empty folder on the cache's own disk, so that a move is one step; what a killed process left in it goes."""
+    """Yield an empty folder on the cache's own disk, so that a move is one step; leftovers of a killed process go."""
     fresh = root / ".partial" / folder
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)

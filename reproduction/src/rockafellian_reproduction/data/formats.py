@@ -1,4 +1,4 @@
-"""Image files as numpy arrays: idx, CIFAR-10 in its three layouts, the labels of CIFAR-10N, folders of tiles."""
+"""Read image files as NumPy arrays: idx, CIFAR-10 in its three layouts, labels of CIFAR-10N, folders of tiles."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from rockafellian._internal.extras import missing
 from rockafellian_reproduction.data.pickles import read_pickle
 
 Bytes = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-#: The labels of CIFAR-10N in plain words, and what its file calls them.
+#: The labels of CIFAR-10N: our names, and those in its file.
 HUMAN = {
     "aggregate": "aggre_label",
     "random1": "random_label1",
@@ -36,7 +36,7 @@ TILE = 256
 
 
 class Split(NamedTuple):
-    """Images and labels, to train and to test."""
+    """Images and labels for training and for testing."""
 
     train_x: Bytes
     train_y: Labels
@@ -45,7 +45,7 @@ class Split(NamedTuple):
 
 
 def read_idx(path: Path) -> Bytes:
-    """The array of unsigned bytes in an idx file, or in one that is gzipped: MNIST and Fashion-MNIST."""
+    """Return the array of unsigned bytes in an idx file, gzipped or not: MNIST and Fashion-MNIST."""
     content = _read_gz(path) if path.suffix == ".gz" else path.read_bytes()
     if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise ValueError(f"need an idx file of unsigned bytes (0, 0, 8 and the number of axes), but {path} is another")
@@ -73,20 +73,20 @@ def _read_gz(path: Path) -> bytes:
 
 
 def read_idx_folder(folder: Path) -> Split:
-    """MNIST or Fashion-MNIST, gzipped or not."""
+    """Return MNIST or Fashion-MNIST, gzipped or not."""
 
     def read(name: str) -> Bytes:
         path = folder / name
         return read_idx(path if path.is_file() else folder / f"{name}.gz")
 
-    def labelled(split: str) -> tuple[Bytes, Labels]:
+    def labeled(split: str) -> tuple[Bytes, Labels]:
         return read(f"{split}-images-idx3-ubyte"), read(f"{split}-labels-idx1-ubyte").astype(np.int64)
 
-    return _split(folder, labelled("train"), labelled("t10k"))
+    return _split(folder, labeled("train"), labeled("t10k"))
 
 
 def read_cifar_python(folder: Path) -> Split:
-    """CIFAR-10 as its makers' pickles."""
+    """Return CIFAR-10 from its makers' pickles."""
 
     def batch(name: str) -> tuple[Bytes, Labels]:
         content = read_pickle(folder / name)
@@ -99,7 +99,7 @@ def read_cifar_python(folder: Path) -> Split:
 
 
 def read_cifar_binary(folder: Path) -> Split:
-    """CIFAR-10 as its makers' binary files: a byte for the label and 3,072 for the image, row after row."""
+    """Return CIFAR-10 from its makers' binary files: a byte for the label and 3,072 for the image, row after row."""
 
     def batch(name: str) -> tuple[Bytes, Labels]:
         path = folder / f"{name}.bin"
@@ -113,7 +113,7 @@ def read_cifar_binary(folder: Path) -> Split:
 
 
 def read_cifar_png(folder: Path) -> Split:
-    """CIFAR-10 as sheets, one image a row of 1,024 pixels, and its labels as two lists (in files that are spelt so)."""
+    """Return CIFAR-10 from sheets, one image per row of 1,024 pixels, and labels from two lists, so misspelled."""
 
     def labels(name: str) -> Labels:
         try:
@@ -128,7 +128,7 @@ def read_cifar_png(folder: Path) -> Split:
 
 
 def read_human_labels(path: Path) -> dict[str, Labels]:
-    """The labels of CIFAR-10N by the names in `HUMAN`."""
+    """Return the labels of CIFAR-10N by the names in `HUMAN`."""
     content = read_pickle(path)
     missing = [name for name in HUMAN.values() if name not in content]
     if missing:
@@ -137,11 +137,7 @@ def read_human_labels(path: Path) -> dict[str, Labels]:
 
 
 def read_image(path: Path, *, width: int, height: int | None = None) -> Bytes:
-    """An image file as (height, width, 3) bytes; an error that names it if it is broken or of another size."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing("Pillow to read images", "paper") from error
+    """Return an image file as (height, width, 3) bytes; a ValueError names one that is broken or of another size."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -151,7 +147,7 @@ def read_image(path: Path, *, width: int, height: int | None = None) -> Bytes:
                 return np.array(image.convert("RGB"))
     except FileNotFoundError:
         raise
-    # Pillow says SyntaxError for some broken files, and OSError for most.
+    # Pillow raises SyntaxError for some broken files, and OSError for most.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         wanted = f"{width} wide" + (f" and {height} high" if height else "")
         raise ValueError(
@@ -160,20 +156,20 @@ def read_image(path: Path, *, width: int, height: int | None = None) -> Bytes:
 
 
 def read_tiles(folder: Path) -> Split:
-    """Tiles of 256 x 256 pixels from train/ and test/, each with folders necrosis (1) and non-necrosis (0)."""
+    """Return tiles of 256 x 256 pixels from train/ and test/, each with folders necrosis (1) and non-necrosis (0)."""
 
-    def labelled(split: str) -> tuple[Bytes, Labels]:
+    def labeled(split: str) -> tuple[Bytes, Labels]:
         paths = tile_paths(folder / split)
         pixels = np.empty((len(paths), TILE, TILE, 3), np.uint8)
         for row, path in enumerate(paths):
             pixels[row] = read_image(path, width=TILE, height=TILE)
         return pixels, np.array([TISSUE.index(path.parent.name) for path in paths], np.int64)
 
-    return _split(folder, labelled("train"), labelled("test"))
+    return _split(folder, labeled("train"), labeled("test"))
 
 
 def tile_paths(folder: Path) -> list[Path]:
-    """The tiles of both classes, in the order of their rows."""
+    """Return the paths of the tiles of both classes, in the order of their rows."""
     found = []
     for name in TISSUE:
         tiles = sorted(path for path in (folder / name).glob("*") if path.suffix.lower() in (".png", ".jpg", ".jpeg"))
@@ -184,7 +180,7 @@ def tile_paths(folder: Path) -> list[Path]:
 
 
 def read_tile_truth(folder: Path) -> Labels | None:
-    """The true labels of the training tiles, from truth.csv with columns file and label; None if there is no such file.
+    """Return the true labels of the training tiles from truth.csv (columns file and label); None without that file.
 
     `file` is a path in train/, and `label` a class by name or number. It must name every tile.
     """
@@ -195,11 +191,11 @@ def read_tile_truth(folder: Path) -> Labels | None:
         rows = csv.DictReader(file)
         if not {"file", "label"} <= set(rows.fieldnames or ()):
             raise ValueError(f"need columns file and label in {path}, got {rows.fieldnames}")
-        told = {row["file"]: _tissue_class(row["label"], path) for row in rows}
+        known = {row["file"]: _tissue_class(row["label"], path) for row in rows}
     names = [tile.relative_to(folder / "train").as_posix() for tile in tile_paths(folder / "train")]
-    if untold := [name for name in names if name not in told]:
-        raise ValueError(f"need every training tile in {path}, but {len(untold)} are missing, as {untold[0]}")
-    return np.array([told[name] for name in names], np.int64)
+    if absent := [name for name in names if name not in known]:
+        raise ValueError(f"need every training tile in {path}, but {len(absent)} are missing, as {absent[0]}")
+    return np.array([known[name] for name in names], np.int64)
 
 
 def _tissue_class(label: str, path: Path) -> int:
@@ -228,5 +224,7 @@ def _batches(folder: Path, train: list[tuple[Bytes, Labels]], test: tuple[Bytes,
 def _split(folder: Path, train: tuple[Bytes, Labels], test: tuple[Bytes, Labels]) -> Split:
     for pixels, labels in (train, test):
         if labels.shape != (len(pixels),):
-            raise ValueError(f"need one label an image in {folder}, got {labels.shape} labels for {len(pixels)} images")
+            raise ValueError(
+                f"need one label per image in {folder}, got {labels.shape} labels for {len(pixels)} images"
+            )
     return Split(*train, *test)

@@ -1,4 +1,4 @@
-"""Numpy arrays out of pickles that nobody vouches for: CIFAR-10's batches and CIFAR-10N. Nothing in them is run."""
+"""Read NumPy arrays from untrusted pickles, CIFAR-10's batches and CIFAR-10N, without running anything in them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: What arrays may consist of. No objects: an array of those can be anything.
+#: The types that arrays may have. No objects: an array of those can contain anything.
 TYPES = ("u1", "i4", "i8")
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
-    """The dictionary in a pickle, or in the zip that torch makes of one: of arrays, lists and plain values, no others.
+    """Return the dictionary in a pickle, or in the zip that torch makes of one: arrays, lists and plain values only.
 
-    Names are looked up in a list of five, and stand-ins take their place, so that a pickle has nothing to call.
+    Five names are known and replaced by classes of our own, so a pickle has nothing to call.
     """
     try:
         content = _Pickle(io.BytesIO(_content(path)), encoding="bytes").load()
@@ -55,7 +55,7 @@ def _content(path: Path) -> bytes:
 
 
 class _Dtype:
-    """In the place of numpy.dtype: remembers what it is told."""
+    """Replaces numpy.dtype: keeps the state it is given."""
 
     def __init__(self, code: Any, *_: Any) -> None:
         self.code, self.order = _text(code), "|"
@@ -70,7 +70,7 @@ class _Dtype:
 
 
 class _Array:
-    """In the place of numpy.ndarray: remembers what it is told."""
+    """Replaces numpy.ndarray: keeps the state it is given."""
 
     def __setstate__(self, state: Any) -> None:
         _, self.shape, self.kind, self.fortran, self.content = state

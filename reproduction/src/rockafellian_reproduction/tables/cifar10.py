@@ -1,4 +1,4 @@
-"""Tables 1 and 2: CIFAR-10 with random labels; C is the noise rate, C' the one that the rule is given."""
+"""Tables 1 and 2: CIFAR-10 with random labels; C is the noise rate, C' the contamination given to RRM."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _CIFAR_READINGS = (
 )
 
 _CIFAR_CHOSEN = (
-    "Augmentation was left out and the batches made smaller, so that few epochs suffice to memorise wrong labels; one "
-    "trial of seed 0, CCE at 30 %, was seen before. Kept rows share the freed weight, for a calm training."
+    "Without augmentation and with smaller batches, few epochs are enough to memorize wrong labels. One trial with "
+    "seed 0, CCE at 30 %, was seen before. Kept rows share the freed weight, which makes training stable."
 )
 
 TABLE_1 = Table(

@@ -26,15 +26,14 @@ class Explanation(NamedTuple):
     measures: tuple[str, ...] = ()
 
 
-_LESS_CIFAR = "A smaller network, fewer images and fewer epochs than the paper's cost accuracy in every cell."
+_LESS_CIFAR = "A smaller network, fewer images and fewer epochs than in the paper lower the accuracy of every cell."
 _SHORT_ATTACK = (
-    "Perhaps the length of the runs: in the paper, networks trained by AT with wrong labels come to read the label "
-    "off the attack, so that they do well on strongly attacked rows and badly on others. The small scale has fewer "
-    "rows and epochs, and gets less far on that way."
+    "Perhaps the length of the runs: in the paper, networks trained by AT on mislabeled rows learn the label from the "
+    "attack, so they are good on strongly attacked rows and bad on others. With the fewer rows and epochs of the "
+    "small scale this happens less."
 )
 _LESS_ATTACKED = (
-    "The small scale trains on a fifth of the rows for fewer epochs, so that levels differ; all settings that changed "
-    "are listed."
+    "The small scale trains on a fifth of the rows for fewer epochs, so levels differ; all changed settings are listed."
 )
 _AT = {"method": ("AT",), "contamination": (0.05, 0.1, 0.2, 0.3)}
 _WEAK, _STRONG = ("eps 0", "eps 0.1", "eps 0.25"), ("eps 0.5", "eps 1")
@@ -53,26 +52,24 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(2, _LESS_CIFAR, scale="small", ours="below"),
     Explanation(
         3,
-        "Perhaps chance: at 65 % a label is right in 35 % of the rows and each of the other two digits stands in "
-        "32.5 %, so that little is left to learn from; the paper prints one run.",
+        "Perhaps chance: at 65 % a label is correct in 35 % of the rows and each of the other two digits has 32.5 %, "
+        "so there is little to learn from; the paper prints one run.",
         cell={"contamination": (0.65,)},
     ),
     Explanation(
         3,
-        "Perhaps the settings of ELR: the paper names neither its beta nor its lambda, which decide how long it holds "
-        "out against the wrong labels. Ours are those that its authors use on CIFAR-10.",
+        "Perhaps the settings of ELR: the paper states neither its beta nor its lambda, which decide when it memorizes "
+        "wrong labels. Ours are those that its authors use on CIFAR-10.",
         cell={"loss": ("elr",)},
     ),
     *_attacked(4),
     *_attacked(7),
     Explanation(
         8,
-        "Other word vectors than the paper's, and tweets among the comments: a problem of the same kind, not the same.",
+        "Other word vectors than in the paper, and tweets among the comments: a similar problem, not the same.",
     ),
     Explanation(
         9, "Another encoder, frozen, on the first words of each review: not the network of the paper.", scale="small"
     ),
-    Explanation(
-        10, "Pictures of animals stand in for tissue: a problem of the same kind, not the same.", scale="small"
-    ),
+    Explanation(10, "Images of animals replace tissue: a similar problem, not the same.", scale="small"),
 )

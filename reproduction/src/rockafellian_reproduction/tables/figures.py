@@ -1,4 +1,4 @@
-"""The figures printed in the paper's tables, cell by cell. Accuracies in per cent, PR-AUC as a share.
+"""The figures printed in the paper's tables, cell by cell. Accuracies in percent, PR-AUC as a fraction.
 
 A figure belongs to a cell of its table and to one measure of that cell's run.
 """
@@ -12,7 +12,7 @@ EPS = (0.0, 0.1, 0.25, 0.5, 1.0)
 
 
 class Figure(NamedTuple):
-    """One printed figure, and its deviation over the runs where the paper gives one."""
+    """One printed figure, and its deviation over the runs if the paper prints one."""
 
     cell: dict[str, Any]
     measure: str
@@ -21,7 +21,7 @@ class Figure(NamedTuple):
 
 
 def _table_1() -> Iterator[Figure]:
-    """By loss and method, at 10, 20 and 30 % contamination; GCE and some plain figures are from Zhang and Sabuncu."""
+    """Yield by loss and method, at 10, 20 and 30 %; GCE and some plain figures are from Zhang and Sabuncu."""
     rows: dict[tuple[str, str], list[tuple[float, float]]] = {
         ("gce", "ERM"): [(91.53, 0.25), (89.70, 0.11), (89.64, 0.17)],
         ("cce", "ERM"): [(89.94, 0.29), (86.98, 0.44), (81.90, 0.86)],
@@ -32,8 +32,8 @@ def _table_1() -> Iterator[Figure]:
         ("mse", "RRM"): [(93.04, 0.17), (91.43, 0.32), (89.95, 0.55)],
     }
     for (loss, method), figures in rows.items():
-        for share, (value, deviation) in zip((0.1, 0.2, 0.3), figures, strict=True):
-            yield Figure({"loss": loss, "method": method, "contamination": share}, "test accuracy", value, deviation)
+        for rate, (value, deviation) in zip((0.1, 0.2, 0.3), figures, strict=True):
+            yield Figure({"loss": loss, "method": method, "contamination": rate}, "test accuracy", value, deviation)
 
 
 def _table_2() -> Iterator[Figure]:
@@ -42,13 +42,13 @@ def _table_2() -> Iterator[Figure]:
         0.05: [(92.55, 0.15), (91.29, 0.41), (89.43, 0.64)],
     }
     for excess, figures in rows.items():
-        for share, (value, deviation) in zip((0.1, 0.2, 0.3), figures, strict=True):
-            cell = {"loss": "mse", "method": "RRM", "contamination": share, "excess": excess}
+        for rate, (value, deviation) in zip((0.1, 0.2, 0.3), figures, strict=True):
+            cell = {"loss": "mse", "method": "RRM", "contamination": rate, "excess": excess}
             yield Figure(cell, "test accuracy", value, deviation)
 
 
 def _table_3() -> Iterator[Figure]:
-    """By loss: (plain, with RRM) at 55, 60 and 65 % contamination."""
+    """Yield by loss: (plain, with RRM) at 55, 60 and 65 % contamination."""
     rows = {
         "elr": [(98, 99), (97, 98), (82, 87)],
         "cce": [(90, 98), (77, 96), (46, 67)],
@@ -56,17 +56,17 @@ def _table_3() -> Iterator[Figure]:
         "mse": [(90, 98), (74, 97), (45, 87)],
     }
     for loss, figures in rows.items():
-        for share, pair in zip((0.55, 0.6, 0.65), figures, strict=True):
+        for rate, pair in zip((0.55, 0.6, 0.65), figures, strict=True):
             for method, value in zip(("ERM", "RRM"), pair, strict=True):
-                yield Figure({"loss": loss, "method": method, "contamination": share}, "test accuracy", value)
+                yield Figure({"loss": loss, "method": method, "contamination": rate}, "test accuracy", value)
 
 
 def _attacked(rows: dict[float, list[tuple[float, float]]]) -> Iterator[Figure]:
-    """By eps of the test attack: (AT, A-RRM) at 0, 5, 10, 20 and 30 % contamination."""
+    """Yield by eps of the test attack: (AT, A-RRM) at 0, 5, 10, 20 and 30 % contamination."""
     for eps, figures in rows.items():
-        for share, pair in zip((0.0, 0.05, 0.1, 0.2, 0.3), figures, strict=True):
+        for rate, pair in zip((0.0, 0.05, 0.1, 0.2, 0.3), figures, strict=True):
             for method, value in zip(("AT", "A-RRM"), pair, strict=True):
-                yield Figure({"method": method, "contamination": share}, f"eps {eps:g}", value)
+                yield Figure({"method": method, "contamination": rate}, f"eps {eps:g}", value)
 
 
 def _table_4() -> Iterator[Figure]:
@@ -93,9 +93,9 @@ def _table_7() -> Iterator[Figure]:
     )
 
 
-#: Bins of u_i in units of 1/N, as Table 5 cuts them: what each is called there.
+#: Bins of u_i in units of 1/N, by their names in Table 5.
 BINS = ("well above 0", "about 0", "(-1/4, 0)", "(-1/2, -1/4]", "(-3/4, -1/2]", "[-1, -3/4]")
-#: Table 5: after this many updates, the contaminated and the clean rows in each bin. 9,600 and 38,400 rows.
+#: Table 5: after this many updates, the mislabeled and the clean rows in each bin. 9,600 and 38,400 rows.
 TABLE_5 = {
     1: ((0, 8844, 0, 0, 756, 0), (1, 38385, 0, 0, 14, 0)),
     10: ((0, 2058, 7, 41, 415, 7079), (4, 37524, 36, 45, 174, 617)),
@@ -104,7 +104,7 @@ TABLE_5 = {
 
 
 def _table_8() -> Iterator[Figure]:
-    """By method and part of the data: the area under the precision-recall curve at 1 to 20 % contamination."""
+    """Yield by method and part of the data: the area under the precision-recall curve at 1 to 20 % contamination."""
     rows = {
         ("ERM", "train"): (0.2904, 0.2006, 0.1589, 0.1302, 0.1073, 0.0920),
         ("RRM", "train"): (0.6875, 0.4458, 0.3805, 0.3087, 0.2438, 0.1966),
@@ -112,16 +112,16 @@ def _table_8() -> Iterator[Figure]:
         ("RRM", "test"): (0.6705, 0.4338, 0.3619, 0.2824, 0.2208, 0.1861),
     }
     for (method, part), figures in rows.items():
-        for share, value in zip((0.01, 0.05, 0.07, 0.1, 0.15, 0.2), figures, strict=True):
-            yield Figure({"method": method, "contamination": share}, f"PR-AUC, {part}", value)
+        for rate, value in zip((0.01, 0.05, 0.07, 0.1, 0.15, 0.2), figures, strict=True):
+            yield Figure({"method": method, "contamination": rate}, f"PR-AUC, {part}", value)
 
 
-def _peaks(rows: dict[str, list[tuple[float, float]]], shares: tuple[float, ...]) -> Iterator[Figure]:
-    """By method: test accuracy (at the best validation, at its own best) for each contamination."""
+def _peaks(rows: dict[str, list[tuple[float, float]]], rates: tuple[float, ...]) -> Iterator[Figure]:
+    """Yield by method: test accuracy (at the best validation accuracy, and the best on test) for each contamination."""
     for method, figures in rows.items():
-        for share, pair in zip(shares, figures, strict=True):
+        for rate, pair in zip(rates, figures, strict=True):
             for measure, value in zip(("at best validation", "best on test"), pair, strict=True):
-                yield Figure({"method": method, "contamination": share}, measure, value)
+                yield Figure({"method": method, "contamination": rate}, measure, value)
 
 
 def _table_9() -> Iterator[Figure]:
@@ -133,7 +133,7 @@ def _table_9() -> Iterator[Figure]:
 
 
 def _tissue() -> Iterator[Figure]:
-    """Appendix, "Tissue Necrosis": 75 % of the positives are really negative."""
+    """Return the figures of the appendix, "Tissue Necrosis": 75 % of the positives are really negative."""
     return _peaks({"ERM": [(71.7, 73.2)], "RRM": [(74.6, 77.2)]}, (0.75,))
 
 
@@ -148,5 +148,5 @@ PUBLISHED: dict[int, tuple[Figure, ...]] = {
     9: tuple(_table_9()),
     10: tuple(_tissue()),
 }
-#: Seconds that one re-weighting by CPLEX took, and the rows it had: section 6.2 (MNIST-3) and 6.1 (CIFAR-10).
+#: Seconds of one re-weighting by CPLEX, by number of rows: section 6.2 (MNIST-3) and 6.1 (CIFAR-10).
 CPLEX_SECONDS = {18_623: 2.86, 50_000: 3.88}

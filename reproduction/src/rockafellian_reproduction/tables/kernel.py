@@ -1,6 +1,6 @@
-"""Table 6: to which digit a wrong label goes, from the confusions of an imperfect classifier of MNIST."""
+"""Table 6: the probability of each wrong label, from the confusions of an imperfect classifier of MNIST."""
 
-#: A row per true digit, a column per digit it is called; rows sum to 1 up to the four digits printed.
+#: One row per true digit, one column per given label; rows sum to 1 up to the four digits printed.
 KERNEL = (
     (0.0000, 0.0769, 0.0769, 0.1538, 0.0000, 0.0769, 0.3846, 0.0000, 0.1538, 0.0769),
     (0.0000, 0.0000, 0.3333, 0.1111, 0.0000, 0.1111, 0.1111, 0.0000, 0.3333, 0.0000),

@@ -33,17 +33,17 @@ _ATTACKED_SMALL = replace(
 _ATTACKED_READINGS = (
     RATE,
     PENALTY,
-    "Inputs are standardised; eps counts in these units and nothing is clipped.",
-    "Validation rows are mislabelled like the others, and attacked like them; figures are those of the best epoch.",
-    "The test attack has the sign that the text leaves out. The authors' public code adds each eps to the one before, "
-    "so that the rows may stand for 0, 0.1, 0.35, 0.85 and 1.85: given as the summed eps.",
+    "Inputs are standardized; eps is in these units and nothing is clipped.",
+    "Validation rows are mislabeled and attacked like the others; figures are those of the best epoch.",
+    "The test attack uses the sign of the gradient, which the text leaves out. The authors' public code adds each eps "
+    "to the one before, so the rows may mean 0, 0.1, 0.35, 0.85 and 1.85: shown as the summed eps.",
     UPDATES,
 )
 
 _ATTACKED_CHOSEN = (
-    "Rate, start, gamma and spread come from trials of seed 0 with 20 % wrong labels: with the paper's gamma, and with "
-    "TensorFlow's start at any rate tried, networks came to read labels off the attack before many rows were removed; "
-    "with all freed weight on one row the training collapsed."
+    "Learning rate, initialization, gamma and spread come from trials with seed 0 at a noise rate of 20 %. With the "
+    "paper's gamma, or with TensorFlow's initialization at any learning rate tried, networks learned the label from "
+    "the attack before many rows were removed. With all freed weight on one row, training collapsed."
 )
 TABLE_3 = Table(
     number=3,
@@ -71,11 +71,11 @@ TABLE_3 = Table(
     readings=(
         RATE,
         PENALTY,
-        "Inputs are standardised by the mean and the deviation of the training images; batches of 100.",
+        "Inputs are standardized by the mean and the standard deviation of the training images; batches of 100.",
         "MAE and MSE are sums over the classes: as means over three classes they stay below 2/3, and a threshold "
         "of c_min + 0.8 could remove nothing, against the printed gains.",
-        "ELR has beta = 0.7 and lambda = 3, the values its authors use on CIFAR-10. Rows are weighed by their "
-        "cross-entropy: with the regulariser, 66 % or more of them were removed in every round of a trial.",
+        "ELR has beta = 0.7 and lambda = 3, the values its authors use on CIFAR-10. Rows are re-weighted by their "
+        "cross-entropy: with the regularizer, 66 % or more of them were removed in every round of a trial.",
         UPDATES,
     ),
 )
@@ -93,7 +93,7 @@ TABLE_4 = Table(
 )
 TABLE_7 = Table(
     number=7,
-    title="MNIST-10 under attack, labels wrong by the kernel of Table 6",
+    title="MNIST-10 under attack, labels changed by the kernel of Table 6",
     axes={"method": ("AT", "A-RRM"), "contamination": (0.0, 0.05, 0.1, 0.2, 0.3)},
     paper=replace(_ATTACKED, noise="kernel"),
     small=replace(_ATTACKED_SMALL, noise="kernel"),

@@ -1,4 +1,4 @@
-"""How one cell of a table is trained: every setting that decides a run beside its cell and its seed."""
+"""The settings of a training: everything that decides a run beside its cell and its seed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from rockafellian.training.epoch import LossesFrom
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of a training; None stands for all rows, for none of an option, or for what does not apply.
+    """Settings of a training; None means all rows, an option that is off, or one that does not apply.
 
-    `learning_rate` is that of the mean loss: eta * batch / N for the paper's sums of (1/N + u_i) * J_i (Algorithm 2);
-    `plain_learning_rate` that of the run without re-weighting, where it is another.
-    `gamma` is the paper's figure in Algorithm 3's form, which removes above c_min + 2 * gamma; without it C' is used.
+    Args:
+        learning_rate: that of the mean loss: eta * batch / N for the paper's sums of (1/N + u_i) * J_i (Algorithm 2)
+        plain_learning_rate: that of runs without re-weighting, if it differs
+        gamma: as in Algorithm 3, which removes rows above c_min + 2 * gamma; without it C' is used
     """
 
     data: str
@@ -46,16 +47,18 @@ class Recipe:
     tested_every: int | None = None
 
     def stated(self) -> dict[str, object]:
-        """The settings that are not at their default: those that name a run."""
+        """Return the settings that are not at their default: those in the digest of a record."""
         return {part.name: value for part in fields(self) if (value := getattr(self, part.name)) != part.default}
 
     def changes(self, other: Recipe) -> list[str]:
-        """What the other does differently, setting by setting."""
+        """Return what the other changes, one line per setting."""
         pairs = [(part.name, getattr(self, part.name), getattr(other, part.name)) for part in fields(self)]
-        return [f"{name.replace('_', ' ')}: {_say(ours)} -> {_say(its)}" for name, ours, its in pairs if ours != its]
+        return [
+            f"{name.replace('_', ' ')}: {_format(ours)} -> {_format(its)}" for name, ours, its in pairs if ours != its
+        ]
 
 
-def _say(value: object) -> str:
+def _format(value: object) -> str:
     if value is None:
         return "all or none"
     if isinstance(value, float):

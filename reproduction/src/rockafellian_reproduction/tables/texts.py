@@ -30,19 +30,19 @@ TABLE_8 = Table(
     measures="ranking",
     minutes=(12, 4),
     readings=(
-        "Not said, and assumed: gamma = 0.4 and mu = 0.5 as for IMDb, Adam with rate 0.001 (SGD learned nothing in "
-        "six epochs of a trial), batches of 100, 36 filters, the first words of a comment.",
-        "The number of rows counts training and test.",
-        "Not said: what six output units do with one label. All six learn it, and their mean is the score.",
-        "The area on training rows is that with the labels given, each row with its weight.",
+        "Not stated, and assumed: gamma = 0.4 and mu = 0.5 as for IMDb, Adam with learning rate 0.001 (SGD learned "
+        "nothing in six epochs of a trial), batches of 100, 36 filters, the first words of a comment.",
+        "The number of rows includes the test rows.",
+        "Not stated: how six output units use one label. All six learn it, and their mean is the score.",
+        "The area on training rows is computed with the given labels, each row with its weight.",
         PENALTY,
         UPDATES,
     ),
-    chosen="Adam and its rate come from trials of seed 0 on 40,000 comments. All cells were run on those first, "
-    "where RRM lay below ERM at 15 % and 20 %.",
+    chosen="Adam and its learning rate come from trials with seed 0 on 40,000 comments. All cells were run on those "
+    "first, where RRM was below ERM at 15 % and 20 %.",
     substitutes=(
-        "FastText's vectors by spaCy's 20,000 vectors of 300 dimensions.",
-        "Kaggle's comments by a file that holds them with 24,783 tweets mixed in, one label a row.",
+        "spaCy's 20,000 vectors of 300 dimensions replace FastText's vectors.",
+        "A file of Kaggle's comments with 24,783 tweets mixed in and one label per row replaces Kaggle's own.",
     ),
 )
 TABLE_9 = Table(
@@ -80,12 +80,13 @@ TABLE_9 = Table(
     measures="peak",
     minutes=(20_000, 3),
     readings=(
-        "The rate is that of the mean loss, as PyTorch users write it; batches of 16 are assumed.",
+        "The learning rate is that of the mean loss, as usual in PyTorch; batches of 16 are assumed.",
         "Binary cross-entropy is the cross-entropy of two logits.",
-        "Validation rows are mislabelled like the others.",
+        "Validation rows are mislabeled like the others.",
         PENALTY,
         UPDATES,
     ),
-    chosen="The rate comes from trials of seed 0 at 25 % and 40 %: at higher ones RRM acted after memorisation.",
-    substitutes=("DistilBERT with LoRA by the frozen MiniLM encoder under the head of a DistilBERT classifier.",),
+    chosen="The learning rate comes from trials with seed 0 at 25 % and 40 %: at higher ones, labels were memorized "
+    "before RRM acted.",
+    substitutes=("The frozen MiniLM encoder with the head of a DistilBERT classifier replaces DistilBERT with LoRA.",),
 )

@@ -34,9 +34,9 @@ TABLE_10 = Table(
     readings=(
         RATE + " Batches of 100 are assumed. eta is 5.0 for ERM and 1.0 for RRM, as printed.",
         "Binary cross-entropy is that of two logits, as the printed number of parameters fits two units.",
-        "Validation rows are mislabelled like the others.",
+        "Validation rows are mislabeled like the others.",
         PENALTY,
         UPDATES,
     ),
-    substitutes=("Tiles of tissue by images of CIFAR-10: dogs among cats, deer and horses.",),
+    substitutes=("Images of CIFAR-10, dogs among cats, deer and horses, replace the tiles of tissue.",),
 )

@@ -1,4 +1,4 @@
-"""The data and the network of a recipe: rows chosen, read as the paper reads them, and mislabelled by seed."""
+"""The data and the network of a recipe: rows chosen and preprocessed as in the paper, and mislabeled by seed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from rockafellian import contamination
@@ -18,14 +19,14 @@ from rockafellian_reproduction.networks.features import cached
 from rockafellian_reproduction.tables.kernel import KERNEL
 from rockafellian_reproduction.tables.recipes import Recipe
 
-#: In place of tissue: dogs are the positives among cats, deer and horses of CIFAR-10.
+#: Instead of tissue: dogs are the positives, cats, deer and horses of CIFAR-10 the negatives.
 POSITIVE, NEGATIVES = 5, (3, 4, 7)
 #: How many true positives and negatives the tissue set has (appendix).
 TISSUE_ROWS = {"train": (789, 5523), "test": (718, 781)}
 
 
 class Problem(NamedTuple):
-    """What a cell is trained and tested on; labels for training and validation are those given, not the true ones."""
+    """What a cell is trained and tested on, training and validation with given labels; `wrong` is a mask of rows."""
 
     train: tuple[Tensor, Tensor]
     wrong: Tensor
@@ -36,20 +37,20 @@ class Problem(NamedTuple):
 
 
 class Clean(NamedTuple):
-    """Rows before any label is changed."""
+    """Rows with their true labels."""
 
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]
     network: Callable[[], nn.Module]
 
 
-def make(recipe: Recipe, share: float, seed: int, folder: Path | None = None) -> Problem:
-    """The problem of a cell with this share of wrong labels; `folder` holds the data if the cache does not."""
+def make(recipe: Recipe, noise_rate: float, seed: int, folder: Path | None = None) -> Problem:
+    """Return the problem of a cell at a noise rate; `folder` contains the data if the cache does not."""
     clean = SOURCES[recipe.data](recipe, seed, folder)
     (x, y), test = clean.train, clean.test
     n_classes = int(torch.cat([y, test[1]]).max()) + 1
     n_valid = round((recipe.valid_share or 0) * len(y))
-    noisy = [_mislabel(part, share, recipe.noise, n_classes, seed) for part in (y[n_valid:], y[:n_valid])]
+    noisy = [_mislabel(part, noise_rate, recipe.noise, n_classes, seed) for part in (y[n_valid:], y[:n_valid])]
     labels, valid_labels = (_as_targets(part.labels, recipe) for part in noisy)
     return Problem(
         train=(x[n_valid:], labels),
@@ -61,30 +62,30 @@ def make(recipe: Recipe, share: float, seed: int, folder: Path | None = None) ->
     )
 
 
-def _mislabel(labels: Tensor, share: float, noise: str, n_classes: int, seed: int) -> Noisy:
-    if share == 0 or len(labels) == 0:
+def _mislabel(labels: Tensor, noise_rate: float, noise: str, n_classes: int, seed: int) -> Noisy:
+    if noise_rate == 0 or len(labels) == 0:
         return Noisy(labels, torch.zeros(len(labels), dtype=torch.bool))
     if noise == "kernel":
-        return contamination.transition(labels, KERNEL, share, seed=seed)
+        return contamination.transition(labels, KERNEL, noise_rate, seed=seed)
     if noise == "one-sided":
-        return contamination.one_sided(labels, share, seed=seed)
-    return contamination.uniform(labels, share, n_classes=n_classes, seed=seed)
+        return contamination.one_sided(labels, noise_rate, seed=seed)
+    return contamination.uniform(labels, noise_rate, n_classes=n_classes, seed=seed)
 
 
 def _as_targets(labels: Tensor, recipe: Recipe) -> Tensor:
-    """Class numbers, or for the network with six outputs the one label six times."""
+    """Return class indices, or the one label six times for the network with six outputs."""
     return labels[:, None].repeat(1, 6).float() if recipe.network == "comments" else labels
 
 
 def _draw(n: int, wanted: int | None, seed: int) -> Tensor:
-    """So many of the rows, in random order; an error if there are fewer."""
+    """Return the indices of so many rows, in random order; an error if there are fewer."""
     if wanted is not None and wanted > n:
         raise ValueError(f"need {wanted:,} rows, got a data set of {n:,}; lower the number or add data")
     return torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:wanted]
 
 
 def _images(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """Images in order of the seed; MNIST in units of its deviation, CIFAR-10 less the mean image."""
+    """Return images in an order by seed; MNIST standardized, CIFAR-10 minus the mean image."""
     found = datasets.images(recipe.data, folder)
     rows = _draw(len(found.train_y), recipe.train_rows, seed)
     first = slice(recipe.test_rows)
@@ -112,7 +113,7 @@ def _image_network(recipe: Recipe) -> nn.Module:
 
 
 def _comments(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """Comments as word numbers, one in five for the test; positives thinned out to the prevalence."""
+    """Return comments as indices of words, one in five for the test; positives reduced to the prevalence."""
     assert recipe.tokens is not None
     texts, labels = datasets.comments(folder)
     toxic = labels if labels.ndim == 1 else labels.amax(1)
@@ -137,7 +138,7 @@ def _comments(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
 
 
 def _reviews(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """Reviews split at random: as vectors of a frozen encoder, or as word pieces. Which ones take part is fixed."""
+    """Return reviews split by seed, from a fixed selection: as vectors of a frozen encoder, or as token ids."""
     assert recipe.encoder is not None
     assert recipe.tokens is not None
     encoder, length = datasets.encoder_folder(recipe.encoder), recipe.tokens
@@ -160,7 +161,7 @@ def _reviews(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
 
 
 def _tissue(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """Tiles of tissue as features of a frozen ResNet-50, with their true labels."""
+    """Return tiles of tissue as features of a frozen ResNet-50, with their true labels."""
     found, truth = datasets.images("tissue", folder), datasets.tissue_truth(folder)
     if truth is None:
         raise ValueError("need the true labels of the training tiles; put them into truth.csv beside train/ and test/")
@@ -168,7 +169,7 @@ def _tissue(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
 
 
 def _animals(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """In place of tissue: dogs among other animals of CIFAR-10, as many as the tissue set has tiles."""
+    """Return, instead of tissue, dogs among other animals of CIFAR-10, as many as the tissue set has tiles."""
     found = datasets.images("cifar-10", folder)
     parts = []
     for x, y in ((found.train_x, found.train_y), (found.test_x, found.test_y)):
@@ -192,16 +193,14 @@ def _features(recipe: Recipe, seed: int, train_x: Tensor, train_y: Tensor, test_
 
 
 def _balanced(labels: Tensor, n_positive: int, n_negative: int, seed: int) -> Tensor:
-    """So many rows of either class, mixed."""
+    """Return the indices of so many rows of either class, shuffled."""
     order = _draw(len(labels), None, seed)
     rows = torch.cat([order[labels[order] == 1][:n_positive], order[labels[order] == 0][:n_negative]])
     return rows[_draw(len(rows), None, seed)]
 
 
 def _digits(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """The 1,797 small images that come with scikit-learn: nothing to fetch."""
-    from sklearn.datasets import load_digits
-
+    """Return the 1,797 small images that come with scikit-learn: nothing to fetch."""
     x, y = load_digits(return_X_y=True)
     order = _draw(len(y), None, seed)
     pixels, labels = torch.from_numpy(x).float()[order], torch.from_numpy(y).long()[order]
