@@ -78,12 +78,12 @@ def refused(folder: Path, name: str, content: bytes, match: str, **limits: int) 
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_asked_for_comes_out_and_nothing_else(tmp_path: Path, name: str) -> None:
+def test_wanted_members_are_unpacked_and_nothing_else(tmp_path: Path, name: str) -> None:
     try_to_unpack(tmp_path, name, KINDS[name]())
     assert placed(tmp_path) == {"a.txt": b"one", "deep/b": bytes(range(256))}
 
 
-def test_a_gz_holds_one_member_called_as_itself(tmp_path: Path) -> None:
+def test_a_gz_has_one_member_with_its_own_name(tmp_path: Path) -> None:
     try_to_unpack(tmp_path, "notes.txt.gz", gzip.compress(b"one"), {"notes.txt": "n"})
     assert placed(tmp_path) == {"n": b"one"}
 
@@ -248,7 +248,7 @@ def test_a_flipped_byte_is_noticed(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*KINDS, "a.gz"])
-def test_something_else_by_that_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_another_file_of_that_name_is_refused(tmp_path: Path, name: str) -> None:
     for content in (b"", b"<html>not found</html>" * 50):
         with pytest.raises(ValueError, match=name):
             try_to_unpack(tmp_path, name, content, {"a": "a"})
@@ -261,7 +261,7 @@ def test_a_locked_zip_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "a.zip", bytes(content), "encrypted|password|damaged")
 
 
-def test_a_deb_packed_with_zstd_says_how_to_go_on(tmp_path: Path) -> None:
+def test_a_deb_packed_with_zstd_says_what_to_do(tmp_path: Path) -> None:
     refused(
         tmp_path, "a.deb", deb(b"(zstd)", "data.tar.zst"), r"has data.tar.zst, which is not read here; .*dpkg-deb -x"
     )

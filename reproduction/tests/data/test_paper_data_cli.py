@@ -56,7 +56,7 @@ def test_what_is_not_there_is_one_line_with_the_fix(run, tmp_path: Path) -> None
     assert run("where", "tiny") == (2, "", fix)
 
 
-def test_what_cannot_be_had_is_one_line_that_says_which_files_to_put_where(run, tmp_path: Path) -> None:
+def test_data_that_cannot_be_fetched_are_one_line_that_names_files_and_folder(run, tmp_path: Path) -> None:
     code, out, error = run("get", "tiny")
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert error.startswith("error: need tiny: ")

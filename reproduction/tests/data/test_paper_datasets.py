@@ -78,7 +78,7 @@ def test_files_of_another_version_are_refused(tmp_path: Path) -> None:
         datasets.images("cifar-10", tmp_path)
 
 
-def test_tissue_comes_with_the_truth_if_somebody_wrote_it(tmp_path: Path) -> None:
+def test_tissue_has_true_labels_if_there_is_a_file_of_them(tmp_path: Path) -> None:
     image_files.write_tiles(tmp_path)
     found = datasets.images("tissue", tmp_path)
     assert found.train_x.shape == (3, 256, 256, 3)
@@ -168,6 +168,6 @@ def test_an_encoder_is_a_folder(tmp_path: Path, fit) -> None:
         ),
     ],
 )
-def test_a_name_of_another_kind_lists_those_that_will_do(ask: Callable[[], object], match: str) -> None:
+def test_a_name_of_another_kind_lists_the_valid_ones(ask: Callable[[], object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         ask()

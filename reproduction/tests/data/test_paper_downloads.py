@@ -80,7 +80,7 @@ def test_a_debian_package_is_downloaded_by_name() -> None:
         ({"a.tgz": tgz("", {**FILES, "../x": b"x"})}, 0, "need names that stay in the folder"),
     ],
 )
-def test_a_package_that_will_not_do_is_named_with_the_reason(
+def test_a_package_that_cannot_be_used_is_named_with_the_reason(
     programs: Path, cache: Path, monkeypatch, archives: dict[str, bytes], status: int, reason: str
 ) -> None:
     program(programs, "npm", archives, status, "ERR! 404 no such package")
@@ -90,7 +90,7 @@ def test_a_package_that_will_not_do_is_named_with_the_reason(
     assert nothing_is_there(cache)
 
 
-def test_a_package_that_takes_for_ever_is_given_up(programs: Path, cache: Path, monkeypatch) -> None:
+def test_a_package_download_has_a_time_limit(programs: Path, cache: Path, monkeypatch) -> None:
     program(programs, "npm", {}).write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(downloads, "PACKAGE_TIMEOUT", 0.2)
     monkeypatch.setitem(SOURCES, "tiny", source(FILES, package=Package("npm", "tiny-data", "1.0.0", "")))

@@ -52,7 +52,9 @@ def test_an_archive_at_an_address_is_checked_and_unpacked(
             assert nothing_is_there(cache)
 
 
-def test_a_file_in_the_cache_that_changed_is_an_error_that_says_all(tiny: Source, server: Server, cache: Path) -> None:
+def test_a_changed_file_in_the_cache_is_an_error_with_both_checksums_and_the_fix(
+    tiny: Source, server: Server, cache: Path
+) -> None:
     folder = fetch.get("tiny", cache=cache)
     (folder / "a.txt").write_bytes(b"the first fi1e")
     with pytest.raises(
@@ -82,9 +84,7 @@ def test_a_gz_has_the_checksum_of_its_contents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["missing", "other", "short", "long"])
-def test_what_an_address_gives_wrongly_is_not_kept(
-    tiny: Source, server: Server, cache: Path, wrong: str, monkeypatch
-) -> None:
+def test_a_wrong_download_is_not_kept(tiny: Source, server: Server, cache: Path, wrong: str, monkeypatch) -> None:
     match wrong:
         case "missing":
             del server.files["deep/b.bin"]
@@ -99,14 +99,14 @@ def test_what_an_address_gives_wrongly_is_not_kept(
         "missing": "HTTP Error 404: Not Found",
         "other": r"deep/b\.bin with sha256 \w+, got \w+: it is damaged or another version",
         "short": "it ended after 14 of 19 bytes",
-        "long": "it is larger than 5130 bytes, so it is something else",
+        "long": "it is larger than 5130 bytes, so it is another file",
     }[wrong]
     with pytest.raises(FileNotFoundError, match=rf"need tiny: tried {server.url} \(.*{reason}.*\)"):
         fetch.get("tiny", cache=cache)
     assert nothing_is_there(cache)
 
 
-def test_offline_and_without_a_package_the_error_says_which_file_to_put_where(
+def test_offline_and_without_a_package_the_error_names_files_and_folder(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("no_proxy", "*")
@@ -118,20 +118,20 @@ def test_offline_and_without_a_package_the_error_says_which_file_to_put_where(
     monkeypatch.setitem(SOURCES, "tiny", Source("", "", "tiny", (*forms, other)))
     with pytest.raises(FileNotFoundError) as caught:
         fetch.get("tiny", cache=cache)
-    told = str(caught.value)
-    assert told.startswith(f"need tiny: tried {gone} ([Errno ")
-    assert "Connection refused" in told
+    message = str(caught.value)
+    assert message.startswith(f"need tiny: tried {gone} ([Errno ")
+    assert "Connection refused" in message
     assert (
         "; npm package tiny-data 1.0.0 (npm is not installed); debian package tiny-deb (apt-get is not installed). "
-        in told
+        in message
     )
-    assert f". Put a.txt and deep/b.bin, or c.csv into {cache / 'tiny'}, or into a folder that you name with" in told
-    assert told.endswith("`rockafellian data get tiny --folder DIR`")
-    assert "\n" not in told
+    assert f". Put a.txt and deep/b.bin, or c.csv into {cache / 'tiny'}, or into a folder that you name with" in message
+    assert message.endswith("`rockafellian data get tiny --folder DIR`")
+    assert "\n" not in message
     assert nothing_is_there(cache)
 
 
-def test_what_has_no_address_says_so(cache: Path) -> None:
+def test_data_without_an_address_say_so(cache: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"need tissue: it is not public.*Put train/ and test/ into .*tissue"):
         fetch.get("tissue", cache=cache)
 
@@ -157,7 +157,7 @@ def test_a_folder_of_the_user_is_checked_and_used_as_it_is(
     assert not cache.exists()
 
 
-def test_a_form_may_lie_one_folder_deeper_and_be_a_pattern_or_a_folder(tmp_path: Path, monkeypatch) -> None:
+def test_files_may_be_in_a_subfolder_and_be_a_pattern_or_a_folder(tmp_path: Path, monkeypatch) -> None:
     forms = (Form("one", (File("x/"), File("*.vec")), below="inner"), Form("two", (File("y"),)))
     monkeypatch.setitem(SOURCES, "tiny", Source("", "", "tiny", forms))
     (tmp_path / "inner" / "x").mkdir(parents=True)
@@ -182,7 +182,7 @@ def test_files_put_into_the_cache_by_hand_are_completed_by_hand(tiny: Source, se
     assert server.asked["a.txt"] == 1
 
 
-def test_a_copy_of_the_users_files_replaces_what_the_cache_held(
+def test_a_copy_of_the_users_files_replaces_those_in_the_cache(
     tiny: Source, server: Server, cache: Path, tmp_path, monkeypatch
 ) -> None:
     fetch.get("tiny", cache=cache)
@@ -210,7 +210,7 @@ def test_lines_are_shown_where_there_is_no_terminal(tiny: Source, server: Server
     assert shown.err == f"fetching {server.url}a.txt (0.0 MB)\nfetching {server.url}deep/b.bin (0.0 MB)\n"
 
 
-def test_quiet_is_quiet_and_a_bar_is_a_bar(tiny: Source, cache: Path, capsys) -> None:
+def test_progress_can_be_quiet_or_a_bar(tiny: Source, cache: Path, capsys) -> None:
     fetch.get("tiny", cache=cache, progress="quiet")
     assert capsys.readouterr().err == ""
     shutil.rmtree(cache)

@@ -47,7 +47,7 @@ def test_idx_files_are_read_gzipped_or_not(tmp_path: Path) -> None:
         (bytes([0, 0, 8, 255]) + b"\xff" * 1020, "bytes after the header"),
     ],
 )
-def test_idx_files_that_do_not_hold_what_they_say_are_refused(tmp_path: Path, content: bytes, match: str) -> None:
+def test_idx_files_that_contradict_their_header_are_refused(tmp_path: Path, content: bytes, match: str) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(ValueError, match=match):
         formats.read_idx(tmp_path / "a")
@@ -67,7 +67,7 @@ def test_images_and_labels_must_be_as_many(tmp_path: Path) -> None:
         (tmp_path / f"{split}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.array([1, 2]))))
     assert formats.read_idx_folder(tmp_path).test_y.tolist() == [1, 2]
     (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.array([1, 2, 3]))))
-    with pytest.raises(ValueError, match="need one label an image"):
+    with pytest.raises(ValueError, match="need one label per image"):
         formats.read_idx_folder(tmp_path)
 
 
@@ -157,7 +157,7 @@ def test_batches_with_other_content_are_refused(tmp_path: Path, content: dict[by
         formats.read_cifar_python(tmp_path)
 
 
-def test_human_labels_get_plain_names(tmp_path: Path) -> None:
+def test_human_labels_are_read_under_plain_names(tmp_path: Path) -> None:
     path = tmp_path / "CIFAR-10_human.pt"
     names = ("clean_label", "aggre_label", "worse_label", "random_label1", "random_label2", "random_label3")
     labels = {name: np.full(4, number) for number, name in enumerate(names)}
@@ -234,7 +234,7 @@ def test_a_broken_or_small_tile_is_named_and_so_is_an_empty_class(tmp_path: Path
         formats.read_tiles(tmp_path)
 
 
-def test_the_truth_about_tiles_is_read_in_their_order(tmp_path: Path) -> None:
+def test_the_true_labels_of_tiles_are_read_in_their_order(tmp_path: Path) -> None:
     write_tiles(tmp_path)
     assert formats.read_tile_truth(tmp_path) is None
     truth = tmp_path / "truth.csv"

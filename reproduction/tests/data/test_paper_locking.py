@@ -33,7 +33,7 @@ def test_of_two_processes_that_ask_at_once_one_fetches_and_one_waits(tiny: Sourc
     with start(server, cache) as first, start(server, cache) as second:
         assert server.reached.wait(60)
         waiting, deadline = None, time.monotonic() + 30
-        for process in (first, second):  # the one that fetches is silent, and goes on when the gate opens
+        for process in (first, second):  # the one that fetches is silent, and continues when the gate opens
             os.set_blocking(process.stderr.fileno(), False)
         while waiting is None:
             waiting = next((line for process in (first, second) if (line := process.stderr.readline())), None)

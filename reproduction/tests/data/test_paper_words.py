@@ -24,11 +24,11 @@ from rockafellian_reproduction.data.words import murmur, read_spacy_vocab, read_
         ("", 0),
     ],
 )
-def test_a_word_has_the_number_spacy_gives_it(word: str, number: int) -> None:
+def test_a_word_has_the_hash_of_spacy(word: str, number: int) -> None:
     assert murmur(word) == number
 
 
-def test_numbers_of_words_fill_64_bits_and_differ() -> None:
+def test_hashes_of_words_fill_64_bits_and_differ() -> None:
     numbers = {murmur("abcdefghijklmnopqrst"[:length]) for length in range(1, 21)} | {murmur("caf\u00e9")}
     assert len(numbers) == 21
     assert all(0 < number < 1 << 64 for number in numbers)
@@ -115,7 +115,7 @@ def test_fasttexts_words_have_rows(tmp_path: Path) -> None:
         ("1 0\ngood\n", "need 1 x 0 numbers"),
     ],
 )
-def test_vec_files_that_do_not_hold_what_they_say_are_refused(tmp_path: Path, content: str, match: str) -> None:
+def test_vec_files_that_contradict_their_header_are_refused(tmp_path: Path, content: str, match: str) -> None:
     (tmp_path / "a.vec").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=match):
         read_vec(tmp_path / "a.vec")

@@ -67,7 +67,7 @@ def adapted(config: Callable[[], object], **settings: int) -> nn.Module:
 
 
 @FAMILIES
-def test_what_is_said_of_a_text_depends_on_its_own_tokens_only(config: Callable[[], object]) -> None:
+def test_the_logits_of_a_text_depend_on_its_own_tokens_only(config: Callable[[], object]) -> None:
     model, ids = adapted(config).eval(), tokens()
     said = model(ids)
     assert said.shape == (12, 2)

@@ -61,7 +61,7 @@ def test_markdown_shows_any_text_as_it_is() -> None:
     assert blocks.markdown(BLOCKS, "a note") == "\n\n".join([*parts, table])
 
 
-def test_plain_text_sets_figures_to_the_right_and_words_to_the_left() -> None:
+def test_plain_text_aligns_figures_right_and_text_left() -> None:
     assert blocks.plain(BLOCKS).count(ODD) == 6
     assert blocks.plain([GRID]).splitlines()[1] == "1     " + "2".rjust(len(ODD))
     assert blocks.plain([GRID._replace(left=2)]).splitlines()[1] == "1     2"
@@ -82,7 +82,7 @@ def test_html_escapes_any_text_and_keeps_the_pictures() -> None:
     assert "b" not in content.tags
 
 
-def test_both_pages_come_out_the_same_again() -> None:
+def test_both_pages_are_the_same_when_written_again() -> None:
     first, second = (report(comparison(2), comparison(5)) for _ in range(2))
     assert page.markdown(first) == page.markdown(second)
     assert page.html(first) == page.html(second)

@@ -50,12 +50,12 @@ def test_every_table_has_its_rows_and_columns(number: int, title: str, head: lis
     assert side in found
 
 
-def test_the_papers_deviation_stands_beside_its_figure() -> None:
+def test_the_papers_deviation_is_beside_its_figure() -> None:
     found = grid(page.markdown(report(comparison(1))), "Test accuracy after")
     assert found["CCE"][0] == "90.44 ± 0.71 (89.94 ± 0.29)"
 
 
-def test_what_lies_beyond_is_starred_and_listed_under_its_reason() -> None:
+def test_a_difference_beyond_the_spread_has_a_star_and_is_listed_under_its_reason() -> None:
     made = Comparison(3, "paper", [{**one, "results": {"test accuracy": 50.0}} for one in full_records(3, 1)])
     text = page.markdown(report(made))
     assert grid(text, "Test accuracy after")["CCE"] == ["50.0 (90) *", "50.0 (77) *", "50.0 (46) *"]
@@ -88,7 +88,7 @@ def test_signs_that_do_not_agree_are_listed_with_both_differences() -> None:
     assert grid(text, "Pairs whose sign")["CCE + RRM at 60 %"] == ["+19", "-7.5", "-8.0 to -7.0"]
 
 
-def test_signs_are_summed_over_the_tables(whole: Report) -> None:
+def test_signs_are_counted_over_all_tables(whole: Report) -> None:
     found = grid(page.markdown(whole), "Signs, for each pair")
     assert found["all"] == ["", "90", "90", "1", "0"]
     assert found["4"] == ["small", "25", "25", "0", "0"]
@@ -127,13 +127,13 @@ def test_limits_name_the_small_scale_single_seeds_substitutes_and_what_was_not_r
     assert "small scale" not in few
 
 
-def test_table_5_gives_shares_beside_the_papers(whole: Report) -> None:
+def test_table_5_has_fractions_beside_the_papers(whole: Report) -> None:
     found = grid(page.markdown(whole), "## Table 5")
     assert found["u N"][4] == "mislabeled, after 3 (paper: 49)"
     assert found["[-1, -3/4]"] == ["0.0 (0.0)", "0.0 (0.0)", "16.7 (73.7)", "0.0 (1.6)", "33.3 (96.7)", "0.0 (3.0)"]
 
 
-def test_times_stand_beside_those_of_cplex(whole: Report) -> None:
+def test_times_are_beside_those_of_cplex(whole: Report) -> None:
     found = grid(page.markdown(whole), "Time of one")
     assert found["3"] == ["paper", "300", "24", "2", "2", "2,860 at 18,623 rows"]
     assert found["4"][-1] == "-"
@@ -165,7 +165,7 @@ def test_every_markdown_table_has_lines_of_one_length(whole: Report, date: str) 
             assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
 
-def test_what_the_paper_does_not_print_is_given_apart() -> None:
+def test_cells_that_the_paper_does_not_print_are_listed_separately() -> None:
     made = full_records(1, 1)
     for one in made:
         one["results"].setdefault("test accuracy", 91.0)

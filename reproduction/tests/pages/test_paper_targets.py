@@ -33,7 +33,7 @@ def outcome(found: Report, words: str) -> bool | None:
     return one.reached
 
 
-def test_what_lies_beyond_is_explained_or_called_unexplained() -> None:
+def test_a_difference_beyond_the_spread_is_explained_or_called_unexplained() -> None:
     rated = rows(TABLES[3], "paper", as_printed(3, add=-20))
     found = {(row.figure.cell["loss"], row.figure.cell["contamination"]): explain(row) for row in rated}
     known = {one.text for one in EXPLANATIONS if one.table == 3}
@@ -73,7 +73,7 @@ def test_equal_printed_figures_are_left_out_of_the_signs() -> None:
 
 
 @pytest.mark.parametrize("value", [77.0, 76.0])
-def test_a_sign_that_is_turned_or_lost_differs(value: float) -> None:
+def test_a_sign_that_is_opposite_or_zero_differs(value: float) -> None:
     records = changed(as_printed(3), value, loss="cce", method="RRM", contamination=0.6)
     assert tally(signs(TABLES[3], "paper", records)) == (10, 11, 1, 0)
 

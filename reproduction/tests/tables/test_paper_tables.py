@@ -25,7 +25,7 @@ def test_the_grids_are_as_large_as_in_the_paper(number: int, cells: int, figures
     assert len(set(keys)) == figures
 
 
-def test_the_printed_means_come_out() -> None:
+def test_the_mean_of_table_3_and_the_bold_figures_of_table_1_are_the_printed_ones() -> None:
     robust = [figure.value for figure in PUBLISHED[3] if figure.cell["method"] == "RRM"]
     assert sum(robust) / len(robust) == pytest.approx(90.9, abs=0.05)
     bold = {figure.cell["contamination"]: figure.value for figure in PUBLISHED[1] if figure.cell["loss"] == "mse"}
@@ -63,7 +63,7 @@ def test_a_scale_says_all_that_it_changes(table) -> None:
     assert changed or table is TRIAL
 
 
-def test_settings_at_their_default_do_not_name_a_run() -> None:
+def test_settings_at_their_default_are_not_in_the_digest() -> None:
     recipe = Recipe(data="digits", network="x", epochs=2, every=1, learning_rate=0.1, momentum=0.9)
     stated = {"data": "digits", "network": "x", "epochs": 2, "every": 1, "learning_rate": 0.1, "momentum": 0.9}
     assert recipe.stated() == stated

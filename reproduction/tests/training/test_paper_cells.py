@@ -118,7 +118,7 @@ def test_more_rows_than_there_are_is_an_error() -> None:
         problems._draw(8, 9, seed=0)
 
 
-def test_comments_are_thinned_out_to_the_prevalence(monkeypatch) -> None:
+def test_positive_comments_are_reduced_to_the_prevalence(monkeypatch) -> None:
     class Vectors:
         table = torch.eye(4)
 
@@ -142,7 +142,7 @@ def test_comments_are_thinned_out_to_the_prevalence(monkeypatch) -> None:
     assert problem.network()(problem.train[0]).shape == (160, 6)
 
 
-def test_reviews_are_split_anew_by_seed_from_a_fixed_pool(monkeypatch, tmp_path) -> None:
+def test_reviews_are_split_by_seed_from_a_fixed_selection(monkeypatch, tmp_path) -> None:
     reviews = Texts(
         [f"t{i}" for i in range(50)], torch.arange(50) % 2, [f"u{i}" for i in range(50)], torch.arange(50) % 2
     )
@@ -163,7 +163,7 @@ def test_reviews_are_split_anew_by_seed_from_a_fixed_pool(monkeypatch, tmp_path)
         assert torch.equal(one.train[0][:, 0] % 2, one.train[1].float())
 
 
-def test_reviews_reach_lora_as_word_pieces(monkeypatch, tmp_path) -> None:
+def test_reviews_are_token_ids_for_lora(monkeypatch, tmp_path) -> None:
     reviews = Texts(["a"] * 20, torch.arange(20) % 2, ["b"] * 20, torch.arange(20) % 2)
     monkeypatch.setattr(problems.datasets, "reviews", lambda _: reviews)
     monkeypatch.setattr(problems.datasets, "encoder_folder", lambda name: tmp_path / name)

@@ -38,13 +38,14 @@ def lora(folder_or_config: Any, classes: int = 2, *, rank: int = 2, alpha: int =
     Paper: it names the first count as the one before LoRA. It is the one after, with adapters and, as peft keeps the
     head it replaces, two heads; DistilBERT alone has 66,955,010.
     """
-    from transformers import AutoModelForSequenceClassification as Classifier  # takes seconds to import
+    import transformers  # takes seconds to import
 
+    classifier: Any = transformers.AutoModelForSequenceClassification
     if isinstance(folder_or_config, str | Path):
         folder = existing(folder_or_config)
-        model = Classifier.from_pretrained(folder, num_labels=classes, local_files_only=True, dtype=torch.float32)
+        model = classifier.from_pretrained(folder, num_labels=classes, local_files_only=True, dtype=torch.float32)
     else:
-        model = Classifier.from_config(_with_classes(folder_or_config, classes))
+        model = classifier.from_config(_with_classes(folder_or_config, classes))
     return TokenClassifier(_adapted(model, rank, alpha, dropout), model.config.pad_token_id)
 
 

@@ -80,5 +80,5 @@ def _load_best(model: nn.Module, history: History) -> None:
 def _scores(model: nn.Module, data: tuple[Tensor, Tensor]) -> tuple[Any, Any]:
     """Return the mean logit of each row, and its label."""
     with eval_mode(model), torch.no_grad():
-        found = [model(x).mean(1) for x in data[0].split(BATCH)]
+        found = [model(x).mean(1) for x in torch.split(data[0], BATCH)]
     return torch.cat(found).numpy(), data[1][:, 0].long().numpy()
