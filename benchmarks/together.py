@@ -22,7 +22,7 @@ from pages import met, page, ran, table
 from records import Record
 from rockafellian._internal.comm import rank
 from rockafellian.weights.sharding import whole_state
-from rockafellian_reproduction.problems import make
+from rockafellian_reproduction.training.problems import make
 from rockafellian_reproduction.tables import TABLES
 
 RESULTS, PAGE = records.RESULTS / "together.json", records.DOCS / "together.md"

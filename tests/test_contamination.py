@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rockafellian.contamination import Noisy, feature_dependent, flip, one_sided, transition, uniform
-from rockafellian_reproduction.kernel import KERNEL
+from rockafellian_reproduction.tables.kernel import KERNEL
 
 OTHERS = (np.ones((4, 4)) - np.eye(4)) / 3
 

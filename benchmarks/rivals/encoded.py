@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from rockafellian_reproduction import datasets, encoders
-from rockafellian_reproduction.features import cached
+from rockafellian_reproduction import datasets
+from rockafellian_reproduction.networks import encoders
+from rockafellian_reproduction.networks.features import cached
 
 REVIEWS, TOKENS = 10_000, 128
 TRAIN_IMAGES, TEST_IMAGES, PIXELS = 10_000, 5_000, 112

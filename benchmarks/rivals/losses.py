@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import rockafellian as rk
 from rivals.problem import Problem
-from rockafellian_reproduction.cells import summed
+from rockafellian_reproduction.training.cells import summed
 
 Loss = Callable[..., Tensor]
 

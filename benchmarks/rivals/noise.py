@@ -10,7 +10,7 @@ from torch import Tensor
 from rockafellian import contamination
 from rockafellian.contamination import Noisy
 from rockafellian_reproduction import datasets
-from rockafellian_reproduction.kernel import KERNEL
+from rockafellian_reproduction.tables.kernel import KERNEL
 
 Mislabel = Callable[[Tensor, Tensor, float, int], Noisy]
 

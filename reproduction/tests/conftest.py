@@ -1,12 +1,15 @@
-"""A cache, a server, and a source called `tiny` that it gives."""
+"""A cache, a server, and a source called `tiny` that it serves."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "tests"))  # helpers that both distributions use
 from tiny import FILES, Server, at, serving
 
-from rockafellian_reproduction.sources import SOURCES, Source
+from rockafellian_reproduction.data.sources import SOURCES, Source
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""Small things for tests: a server of a few bytes on this machine, a catalogue entry that fits given files, records."""
+"""Small things for tests: a server of a few bytes on this machine, a catalog entry that fits given files, records."""
 
 import gzip
 import hashlib
 import io
-import json
 import struct
 import tarfile
 import threading
@@ -18,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from rockafellian_reproduction.compare import NUMBERS, SCALES, Comparison, Report
-from rockafellian_reproduction.reproduce import ALSO, Job
-from rockafellian_reproduction.sources import Address, File, Form, Source
+from rockafellian_reproduction.data.sources import Address, File, Form, Source
+from rockafellian_reproduction.pages.compare import NUMBERS, SCALES, Comparison, Report
 from rockafellian_reproduction.tables import TABLES
+from rockafellian_reproduction.training.jobs import OTHER_NAMES, Job
+from rockafellian_reproduction.training.records import add_record
 
 FILES = {"a.txt": b"the first file", "deep/b.bin": bytes(range(256)) * 20}
 #: The cell that Table 5 is read from.
-ATTACKED = ALSO["5"][1]
+ATTACKED = OTHER_NAMES["5"][1]
 
 
 class Server(ThreadingHTTPServer):
@@ -97,7 +97,7 @@ def source(files: dict[str, bytes], **form: object) -> Source:
 
 
 def at(server: Server, files: dict[str, bytes]) -> Source:
-    """The same, to be had from a server."""
+    """The same, served by a server."""
     server.files.update(files)
     return source(files, address=Address(server.url))
 
@@ -237,7 +237,9 @@ def report(*made: Comparison) -> Report:
     return Report(NUMBERS, SCALES, made)
 
 
-def write_record(folder: Path, number: int, scale: str, found: dict[str, Any]) -> None:
-    path = Job(number, scale, found["cell"], found["seed"]).path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found))
+def write_record(folder: Path, number: int, scale: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Add a record as `reproduce` does, and return it with the digest of its settings."""
+    job = Job(number, scale, found["cell"], found["seed"])
+    record = {**found, "settings": job.settings}
+    add_record(job.file(folder), record)
+    return record

@@ -8,14 +8,17 @@ from typing import Annotated
 
 import typer
 
-Cache = Annotated[Path | None, typer.Option(help="The cache, if not $ROCKAFELLIAN_CACHE or the usual place.")]
+DEFAULT = "Default: reproduction/results if the present folder has it (the root of a checkout), else results."
+
+Cache = Annotated[Path | None, typer.Option(help="The cache. Default: $ROCKAFELLIAN_CACHE, else the user's caches.")]
+Results = Annotated[Path | None, typer.Option(help=f"The folder of the records. {DEFAULT}", metavar="DIR")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands; `rockafellian` calls this through an entry point."""
     app.command()(reproduce)
     app.command()(compare)
-    data = typer.Typer(no_args_is_help=True, help="The data sets of the paper: find, fetch and check them.")
+    data = typer.Typer(no_args_is_help=True, help="The data sets of the paper: list, fetch and check them.")
     data.command("list")(data_list)
     data.command("get")(data_get)
     data.command("where")(data_where)
@@ -23,36 +26,38 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="1 to 5, 7, 8, 9 or tissue.")],
+    table: Annotated[str, typer.Argument(help="1 to 5, 7, 8, 9, tissue, or digits for a quick try.")],
     scale: Annotated[str, typer.Option(help="paper: as published; small: for two cores.")] = "small",
-    cell: Annotated[list[str] | None, typer.Option(help="Only cells with KEY=VALUE; may be given again.")] = None,
+    cell: Annotated[list[str] | None, typer.Option(help="Only cells with KEY=VALUE; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(help="How often to train each cell: seeds 0, 1, ...")] = 1,
     jobs: Annotated[int, typer.Option(help="How many cells to train at a time, with one thread each.")] = 1,
-    show: Annotated[bool, typer.Option("--list", help="Only show the cells, and how long each should take.")] = False,
-    results: Annotated[Path, typer.Option(help="Where records are kept.")] = Path("results"),
+    show: Annotated[bool, typer.Option("--list", help="Only list the cells and their expected time.")] = False,
+    results: Results = None,
     data_folder: Annotated[Path | None, typer.Option("--data", help="A folder with the data, if not fetched.")] = None,
 ) -> None:
-    """Train the cells of one of the paper's tables; finished ones are not trained again, killed ones go on."""
-    from rockafellian_reproduction.reproduce import describe_jobs, find_jobs
-    from rockafellian_reproduction.reproduce import reproduce as train
+    """Train the cells of one of the paper's tables. Recorded cells are skipped; run it again to resume after a kill."""
+    from rockafellian_reproduction.training.jobs import describe_jobs, find_jobs
+    from rockafellian_reproduction.training.records import default_folder
 
-    found = find_jobs(table, scale, cell or (), seeds)
+    found, folder = find_jobs(table, scale, cell or (), seeds), results or default_folder()
     if show:
-        print(describe_jobs(found, results))
+        print(describe_jobs(found, folder))
     else:
-        train(found, at_once=jobs, results=results, folder=data_folder)
+        from rockafellian_reproduction.training.reproduce import reproduce as train
+
+        train(found, at_once=jobs, results=folder, folder=data_folder)
 
 
 def compare(
-    table: Annotated[str | None, typer.Argument(help="1 to 10 but 6, or tissue; all without one.")] = None,
+    table: Annotated[str | None, typer.Argument(help="1 to 5, 7, 8, 9 or tissue; all without one.")] = None,
     scale: Annotated[str | None, typer.Option(help="paper or small; both without one.")] = None,
-    results: Annotated[Path, typer.Option(help="Where the records are.")] = Path("results"),
+    results: Results = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
 ) -> None:
-    """Our recorded results beside the figures that the paper prints."""
-    from rockafellian_reproduction import page
-    from rockafellian_reproduction.compare import load
+    """Print our recorded results beside the figures of the paper."""
+    from rockafellian_reproduction.pages import page
+    from rockafellian_reproduction.pages.compare import load
 
     report = load(table, scale, results)
     page.show(report, sys.stdout)
@@ -63,27 +68,27 @@ def compare(
 
 
 def data_list(cache: Cache = None) -> None:
-    """What there is, on what terms, and what of it is in the cache."""
-    from rockafellian_reproduction.fetch import overview
+    """List the data sets, their licenses, and which are in the cache."""
+    from rockafellian_reproduction.data.fetch import overview
 
     print(overview(cache))
 
 
 def data_get(
-    names: Annotated[list[str], typer.Argument(help="As in the list.", metavar="NAME...")],
+    names: Annotated[list[str], typer.Argument(help="Names from the list.", metavar="NAME...")],
     folder: Annotated[Path | None, typer.Option(help="A folder of your own, to check and to copy from.")] = None,
     cache: Cache = None,
 ) -> None:
-    """Fetch and check data sets, and print where they are."""
-    from rockafellian_reproduction.fetch import get, keep
+    """Fetch and check data sets, and print their folders."""
+    from rockafellian_reproduction.data.fetch import get, keep
 
     for name in names:
         print(keep(name, folder, cache) if folder else get(name, cache=cache))
 
 
-def data_where(name: Annotated[str, typer.Argument(help="As in the list.")], cache: Cache = None) -> None:
-    """Print where a data set is, if it is in the cache; nothing is fetched."""
-    from rockafellian_reproduction.fetch import cache_folder, where
+def data_where(name: Annotated[str, typer.Argument(help="A name from the list.")], cache: Cache = None) -> None:
+    """Print the folder of a data set, if it is in the cache; fetch nothing."""
+    from rockafellian_reproduction.data.fetch import cache_folder, where
 
     folder = where(name, cache)
     if folder is None:

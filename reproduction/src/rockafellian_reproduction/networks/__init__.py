@@ -1,0 +1,29 @@
+"""The networks of the paper: those that are trained (here) and the encoders that give them features."""
+
+from rockafellian_reproduction.networks.models import (
+    Augment,
+    Residual,
+    WordPairs,
+    cifar_resnet,
+    comments,
+    like_torch,
+    linear_head,
+    mnist3,
+    mnist10,
+    parameters,
+    tissue_head,
+)
+
+__all__ = [
+    "Augment",
+    "Residual",
+    "WordPairs",
+    "cifar_resnet",
+    "comments",
+    "like_torch",
+    "linear_head",
+    "mnist3",
+    "mnist10",
+    "parameters",
+    "tissue_head",
+]

@@ -1,0 +1,1 @@
+"""Comparing: records beside printed figures, and the pages that `rockafellian compare` writes."""

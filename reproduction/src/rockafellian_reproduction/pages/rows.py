@@ -1,0 +1,199 @@
+"""Printed figures beside ours: rows of one figure each, and signs of pairs that differ only in the method."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal, NamedTuple
+
+from rockafellian_reproduction.tables import Cell, Scale, Table
+from rockafellian_reproduction.tables.figures import Figure
+from rockafellian_reproduction.training.records import Record
+
+#: Keeps the last bit of a float from deciding a comparison of printed figures.
+TINY = 1e-9
+
+
+class Reading(NamedTuple):
+    """One way to read what a table measures.
+
+    Args:
+        title: what is measured, in words
+        template: the name of the measure in a record, from the name that the paper prints
+        of: only measures that contain this
+        explained: whether every difference is explained, or only shown
+    """
+
+    title: str
+    template: str = "{}"
+    of: str = ""
+    explained: bool = True
+
+
+#: By `Table.measures`; the first is the headline.
+READINGS: dict[str, tuple[Reading, ...]] = {
+    "last": (Reading("Test accuracy after the last epoch, in percent"),),
+    "eps": (
+        Reading("Test accuracy at the best validation accuracy, in percent, attacked with the printed eps"),
+        Reading("The same, each eps added to those before it", "summed {}"),
+        Reading("After the last epoch, attacked with the printed eps", "last, {}", explained=False),
+    ),
+    "ranking": (
+        Reading("Area under the precision-recall curve; training rows count with their weights"),
+        Reading("The same on the training rows, all with weight 1", "{}, all rows alike", "train", explained=False),
+    ),
+    "peak": (
+        Reading("Test accuracy, in percent"),
+        Reading(
+            "After the last epoch, beside the figures at the best validation accuracy",
+            "last",
+            "at best",
+            explained=False,
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What our runs of one cell gave for one measure, by seed, and how many of them diverged."""
+
+    values: Mapping[int, float]
+    diverged: int = 0
+
+    @property
+    def run(self) -> bool:
+        """Whether there is a record, be it of a run that diverged."""
+        return bool(self.values) or self.diverged > 0
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over the seeds that did not diverge."""
+        return statistics.fmean(self.values.values()) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the sample, from two seeds on."""
+        return statistics.stdev(self.values.values()) if len(self.values) > 1 else None
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The smallest and the largest value."""
+        return (min(self.values.values()), max(self.values.values())) if self.values else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A printed figure and ours. `digits` is the number of decimals that its table prints."""
+
+    table: int
+    scale: Scale
+    figure: Figure
+    measure: str
+    digits: int
+    ours: Ours
+
+    @property
+    def difference(self) -> float | None:
+        """Our mean minus the printed figure."""
+        return None if self.ours.mean is None else self.ours.mean - self.figure.value
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the printed figure is outside the range of our seeds, widened by its own deviation and rounding."""
+        if self.ours.span is None:
+            return False
+        smallest, largest = self.ours.span
+        slack = (self.figure.deviation or 0.0) + 0.5 * 10.0**-self.digits + TINY
+        return not smallest - slack <= self.figure.value <= largest + slack
+
+
+@dataclass(frozen=True)
+class Sign:
+    """Two rows that differ only in the method: is the robust one above the plain one, or below, as in the paper?"""
+
+    plain: Row
+    robust: Row
+
+    @property
+    def printed(self) -> float:
+        """Robust minus plain in the paper."""
+        return round(self.robust.figure.value - self.plain.figure.value, 6)
+
+    @property
+    def ours(self) -> float | None:
+        """Robust minus plain by our means; None where one has none."""
+        plain, robust = self.plain.ours.mean, self.robust.ours.mean
+        return None if plain is None or robust is None else robust - plain
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The smallest and the largest difference of two runs with the same seed."""
+        plain, robust = self.plain.ours.values, self.robust.ours.values
+        return Ours({seed: robust[seed] - plain[seed] for seed in plain.keys() & robust.keys()}).span
+
+    @property
+    def verdict(self) -> Literal["agrees", "differs", "equal in print", "not run"]:
+        """Whether the signs agree; a pair differs if equal in our runs, or if one side diverged with every seed."""
+        if not self.printed:
+            return "equal in print"
+        if not (self.plain.ours.run and self.robust.ours.run):
+            return "not run"
+        return "agrees" if self.ours and (self.ours > 0) == (self.printed > 0) else "differs"
+
+
+def rows(table: Table, scale: Scale, records: Sequence[Record], reading: Reading | None = None) -> list[Row]:
+    """Return every printed figure beside ours, in the paper's order; by the headline reading if none is given."""
+    reading, decimals = reading or READINGS[table.measures][0], digits(table)
+    found = []
+    for figure in table.published:
+        if reading.of in figure.measure:
+            measure = reading.template.format(figure.measure)
+            found.append(Row(table.number, scale, figure, measure, decimals, collect(records, figure.cell, measure)))
+    return found
+
+
+def signs(table: Table, scale: Scale, records: Sequence[Record], reading: Reading | None = None) -> list[Sign]:
+    """Return every pair of printed figures that differs only in the method."""
+    found = rows(table, scale, records, reading)
+    plain, robust = table.pairs
+    return [
+        Sign(one, other)
+        for one, other in product(found, repeat=2)
+        if one.figure.cell["method"] == plain
+        and (other.figure.cell, other.measure) == ({**one.figure.cell, "method": robust}, one.measure)
+    ]
+
+
+def collect(records: Sequence[Record], cell: Cell, measure: str) -> Ours:
+    """Return one measure of one cell over the seeds."""
+    own = [record for record in records if record["cell"] == cell]
+    values = {record["seed"]: record["results"][measure] for record in own if measure in record["results"]}
+    finite = {seed: value for seed, value in values.items() if math.isfinite(value)}
+    return Ours(finite, sum(bool(record.get("diverged")) for record in own) + len(values) - len(finite))
+
+
+def digits(table: Table) -> int:
+    """Return how many decimals a table prints: 0 where all figures are whole."""
+    return max(len(f"{figure.value:.10g}".partition(".")[2]) for figure in table.published)
+
+
+def name_cell(cell: Cell) -> str:
+    """Return a cell in words, such as `CCE + RRM at 55 %`."""
+    return f"{name_method(cell)} at {percent(cell['contamination'])}"
+
+
+def name_method(cell: Cell) -> str:
+    """Return loss and method in words, such as `CCE + RRM`."""
+    name = cell["method"]
+    if "loss" in cell:
+        name = cell["loss"].upper() + (" + RRM" if name == "RRM" else "")
+    return f"{name}, C' = C + {percent(cell['excess'])}" if "excess" in cell else name
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, such as `55 %`."""
+    return f"{100 * fraction:g} %"

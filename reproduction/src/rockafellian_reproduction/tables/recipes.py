@@ -1,0 +1,66 @@
+"""The settings of a training: everything that decides a run beside its cell and its seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from rockafellian.method.reweight import Spread
+from rockafellian.training.options import LossesFrom
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a training; None means all rows, an option that is off, or one that does not apply.
+
+    Args:
+        learning_rate: that of the mean loss: eta * batch / N for the paper's sums of (1/N + u_i) * J_i (Algorithm 2)
+        plain_learning_rate: that of runs without re-weighting, if it differs
+        gamma: as in Algorithm 3, which removes rows above c_min + 2 * gamma; without it C' is used
+    """
+
+    data: str
+    network: str
+    epochs: int
+    every: int
+    learning_rate: float
+    plain_learning_rate: float | None = None
+    batch_size: int = 100
+    train_rows: int | None = None
+    test_rows: int | None = None
+    valid_share: float | None = None
+    encoder: str | None = None
+    tokens: int | None = None
+    image_size: int | None = None
+    prevalence: float | None = None
+    noise: str = "uniform"
+    gamma: float | None = None
+    mu: float | None = None
+    spread: Spread = "argmin"
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    augment: bool = False
+    eps: float | None = None
+    losses_from: LossesFrom = "clean"
+    start: Literal["tensorflow", "torch"] = "tensorflow"
+    tested_every: int | None = None
+
+    def stated(self) -> dict[str, object]:
+        """Return the settings that are not at their default: those in the digest of a record."""
+        return {part.name: value for part in fields(self) if (value := getattr(self, part.name)) != part.default}
+
+    def changes(self, other: Recipe) -> list[str]:
+        """Return what the other changes, one line per setting."""
+        pairs = [(part.name, getattr(self, part.name), getattr(other, part.name)) for part in fields(self)]
+        return [
+            f"{name.replace('_', ' ')}: {_format(ours)} -> {_format(its)}" for name, ours, its in pairs if ours != its
+        ]
+
+
+def _format(value: object) -> str:
+    if value is None:
+        return "all or none"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

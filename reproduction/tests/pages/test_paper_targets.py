@@ -1,0 +1,165 @@
+"""Targets that turn at their marks, signs that are counted, and differences that are explained."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tiny import ATTACKED, as_printed, bins, record
+
+from rockafellian_reproduction.pages.compare import NUMBERS, SCALES, Comparison, Report
+from rockafellian_reproduction.pages.rows import rows, signs
+from rockafellian_reproduction.pages.targets import explain, headline, outcomes, tally
+from rockafellian_reproduction.tables import TABLES
+from rockafellian_reproduction.tables.explanations import EXPLANATIONS, UNEXPLAINED
+
+
+def changed(records: list[dict[str, Any]], value: float, **cell: Any) -> list[dict[str, Any]]:
+    """The same records, with another accuracy where the cell has these values."""
+    hit = [all(made["cell"][key] == wanted for key, wanted in cell.items()) for made in records]
+    assert sum(hit) == 1
+    return [
+        {**made, "results": {"test accuracy": value}} if it else made for made, it in zip(records, hit, strict=True)
+    ]
+
+
+def report(**by_name: list[dict[str, Any]]) -> Report:
+    """All tables asked for; records by names such as `small_4`."""
+    made = [Comparison(int(name.split("_")[1]), name.split("_")[0], found) for name, found in by_name.items()]
+    return Report(NUMBERS, SCALES, tuple(made))
+
+
+def outcome(found: Report, words: str) -> bool | None:
+    (one,) = [one for one in outcomes(found) if words in one.target]
+    return one.reached
+
+
+def test_a_difference_beyond_the_spread_is_explained_or_called_unexplained() -> None:
+    rated = rows(TABLES[3], "paper", as_printed(3, add=-20))
+    found = {(row.figure.cell["loss"], row.figure.cell["contamination"]): explain(row) for row in rated}
+    known = {one.text for one in EXPLANATIONS if one.table == 3}
+    assert {found["elr", 0.55], found["elr", 0.65]} == known
+    assert found["cce", 0.65] in known
+    assert found["cce", 0.55] == UNEXPLAINED
+
+
+def test_an_explanation_holds_for_its_scale_and_its_side_only() -> None:
+    below, above = (rows(TABLES[1], "small", as_printed(1, add=add))[0] for add in (-20, 8))
+    assert "smaller network" in explain(below)
+    assert explain(above) == UNEXPLAINED
+    assert explain(rows(TABLES[1], "paper", as_printed(1, add=-20))[0]) == UNEXPLAINED
+
+
+def test_an_explanation_holds_for_its_measures_only() -> None:
+    found = rows(TABLES[4], "small", as_printed(4, add=1.0))
+    said = {row.measure: explain(row) for row in found if row.figure.cell == {"method": "AT", "contamination": 0.2}}
+    assert all("learn the label" in said[measure] for measure in ("eps 0", "eps 0.1", "eps 0.25"))
+    assert all("levels differ" in said[measure] for measure in ("eps 0.5", "eps 1"))
+
+
+@pytest.mark.parametrize("known", EXPLANATIONS, ids=lambda known: f"{known.table} {known.text[:30]}")
+def test_each_explanation_fits_a_cell_and_a_measure_that_exist(known) -> None:
+    table = TABLES[known.table]
+    assert all(set(values) <= set(table.axes[key]) for key, values in known.cell.items())
+    scale = known.scale or "paper"
+    found = [row for add in (-5, 5) for row in rows(table, scale, as_printed(known.table, add=add))]
+    assert known.text in map(explain, found)
+
+
+def test_equal_printed_figures_are_left_out_of_the_signs() -> None:
+    found = signs(TABLES[3], "paper", as_printed(3))
+    assert tally(found) == (11, 11, 1, 0)
+    (equal,) = [sign for sign in found if sign.verdict == "equal in print"]
+    assert equal.plain.figure.cell == {"loss": "mae", "method": "ERM", "contamination": 0.55}
+
+
+@pytest.mark.parametrize("value", [77.0, 76.0])
+def test_a_sign_that_is_opposite_or_zero_differs(value: float) -> None:
+    records = changed(as_printed(3), value, loss="cce", method="RRM", contamination=0.6)
+    assert tally(signs(TABLES[3], "paper", records)) == (10, 11, 1, 0)
+
+
+def test_a_pair_that_diverged_differs_and_one_that_lacks_a_side_is_not_run() -> None:
+    cell = {"loss": "cce", "method": "RRM", "contamination": 0.6}
+    others = [made for made in as_printed(3) if made["cell"] != cell]
+    assert tally(signs(TABLES[3], "paper", others)) == (10, 10, 1, 1)
+    assert tally(signs(TABLES[3], "paper", [*others, record(cell, diverged="inf")])) == (10, 11, 1, 0)
+
+
+def test_records_that_repeat_the_paper_reach_every_target() -> None:
+    whole = report(
+        **{f"small_{number}": as_printed(number) for number in (1, 4, 7, 8, 9)},
+        paper_3=as_printed(3),
+        small_5=[record(ATTACKED, bins=[bins(900, 880)])],
+    )
+    assert [one.reached for one in outcomes(whole)] == [True] * 7
+
+
+def test_without_records_every_target_is_open() -> None:
+    assert [one.reached for one in outcomes(report())] == [None] * 7
+
+
+@pytest.mark.parametrize(
+    ("words", "cell", "enough", "too_far"),
+    [
+        ("every RRM cell", {"loss": "cce", "method": "RRM", "contamination": 0.6}, 94.0, 93.9),
+        ("every plain cell", {"loss": "mse", "method": "ERM", "contamination": 0.55}, 85.0, 84.9),
+        ("every plain cell", {"loss": "mse", "method": "ERM", "contamination": 0.55}, 95.0, 95.1),
+        ("at 65 %", {"loss": "mae", "method": "RRM", "contamination": 0.65}, 62.1, 62.0),
+        ("the mean of the 12", {"loss": "elr", "method": "RRM", "contamination": 0.65}, 87.0, 86.9),
+    ],
+)
+def test_a_target_of_table_3_turns_with_one_figure(words: str, cell, enough: float, too_far: float) -> None:
+    assert outcome(report(paper_3=changed(as_printed(3), enough, **cell)), words) is True
+    assert outcome(report(paper_3=changed(as_printed(3), too_far, **cell)), words) is False
+
+
+def test_the_mark_of_the_mean_is_that_of_the_published_figures() -> None:
+    (one,) = [one for one in outcomes(report()) if "mean of the 12" in one.target]
+    assert "90.92" in one.target
+
+
+def test_a_target_that_fails_for_a_cell_is_not_reached_though_runs_are_missing_and_open_without_one() -> None:
+    lacking = [made for made in as_printed(3) if made["cell"]["loss"] != "elr"]
+    assert outcome(report(paper_3=lacking), "every RRM cell") is None
+    missed = changed(lacking, 50.0, loss="cce", method="RRM", contamination=0.55)
+    assert outcome(report(paper_3=missed), "every RRM cell") is False
+
+
+def test_a_target_is_not_reached_by_a_cell_that_diverged_and_names_it() -> None:
+    cell = {"loss": "cce", "method": "RRM", "contamination": 0.55}
+    records = [record(cell, diverged="inf") if made["cell"] == cell else made for made in as_printed(3)]
+    found = outcomes(report(paper_3=records))
+    assert found[0].reached is False
+    assert "not for CCE + RRM at 55 % (diverged)" in found[0].result
+    assert found[3].reached is False
+
+
+def test_the_small_scale_of_table_3_decides_nothing() -> None:
+    assert outcome(report(small_3=as_printed(3)), "every RRM cell") is None
+
+
+@pytest.mark.parametrize(("removed", "untouched", "met"), [(900, 880, (True, True)), (899, 879, (False, False))])
+def test_the_targets_of_table_5_turn_at_their_marks(removed: int, untouched: int, met: tuple[bool, bool]) -> None:
+    found = report(small_5=[record(ATTACKED, bins=[bins(0, 0), bins(removed, untouched)])])
+    assert (outcome(found, "mislabeled rows"), outcome(found, "clean rows")) == met
+
+
+def test_table_5_is_not_reached_if_every_run_diverged() -> None:
+    assert outcome(report(small_5=[record(ATTACKED, diverged="inf")]), "mislabeled rows") is False
+
+
+def test_the_target_for_signs_is_decided_when_missing_runs_cannot_change_it() -> None:
+    whole = {f"small_{number}": as_printed(number) for number in (1, 3, 4, 7, 8)}
+    assert tally(headline(report(**whole))) == (82, 82, 1, 8)
+    assert outcome(report(**whole), "Signs") is True  # 82 of 90, whatever Table 9 brings
+    del whole["small_8"]
+    assert outcome(report(**whole), "Signs") is None  # 70 of 90 for sure
+    turned = [{**made, "results": {}, "diverged": "inf"} for made in as_printed(4)]
+    assert outcome(report(**{**whole, "small_4": turned}), "Signs") is False
+
+
+def test_targets_are_those_of_the_tables_asked_for() -> None:
+    found = report(paper_3=as_printed(3))
+    assert len(outcomes(replace(found, numbers=(3,)))) == 4
+    assert outcomes(replace(found, numbers=(3,), scales=("small",))) == []
+    assert outcomes(replace(found, numbers=(8,))) == []
