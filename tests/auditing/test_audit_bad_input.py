@@ -186,7 +186,7 @@ CASES: dict[str, tuple[Make, str]] = {
     "text and image": (good("--label", "label", "--text", "colour", "--image", "id"), "got both"),
     "no such text column": (good("--label", "label", "--text", "review"), "need a column 'review'"),
     "the label as text": (good("--label", "label", "--text", "label"), "beside the label"),
-    "an id that is not one": (good("--label", "label", "--id", "colour"), "another in every row"),
+    "an id that is not one": (good("--label", "label", "--id", "colour"), "differs in every row"),
     "several labels that are none": (good("--label", "label", "--label", "colour"), "need 0 and 1"),
     "a loss for several labels": (
         good_with(lambda f: f.assign(label=f.index % 2, big=f.index % 3 == 0), "--label", "big", "--loss", "mse"),

@@ -40,7 +40,7 @@ def test_wrong_labels_are_found_untold() -> None:
     assert f1(flagged(audited), wrong) > 0.8
     assert audited.estimate is not None
     assert audited.estimate.low <= 0.2 <= audited.estimate.high
-    assert repr(audited) == f"Audited(400 rows, {flagged(audited).sum()} labels look wrong)"
+    assert repr(audited) == f"Audited(400 rows, {flagged(audited).sum()} label issues)"
     assert audited.folder is None
     assert len(audited.history.epochs) >= 10
 
@@ -53,7 +53,7 @@ def test_a_pandas_frame_keeps_its_index_its_kinds_of_columns_and_itself() -> Non
     audited = rk.audit(frame, "label", **QUICK)
     pd.testing.assert_frame_equal(frame, before)
     pd.testing.assert_frame_equal(audited.cleaned, before[~flagged(audited)])
-    after = audited.relabelled
+    after = audited.relabeled
     pd.testing.assert_frame_equal(after.drop(columns="label"), before.drop(columns="label"))
     assert after["label"].dtype == before["label"].dtype
     assert after["label"].tolist() == wanted(audited, before["label"].tolist())
@@ -84,7 +84,7 @@ def test_labels_keep_their_kind_when_they_are_changed(labels: Any) -> None:
         else labels.take((frame["label"] == "dog").to_numpy().astype(int))
     )
     audited = rk.audit(frame, "label", **QUICK)
-    after = audited.relabelled["label"]
+    after = audited.relabeled["label"]
     assert after.dtype == frame["label"].dtype
     assert after.isna().sum() == 0
     kept = ~flagged(audited)
@@ -98,9 +98,9 @@ def test_missing_labels_stay_missing() -> None:
     frame["label"] = (frame["label"] == "dog").astype(float)
     frame.loc[[4, 9], "label"] = np.nan
     audited = rk.audit(frame, "label", **QUICK)
-    assert audited.relabelled["label"].isna().to_numpy().nonzero()[0].tolist() == [4, 9]
-    assert audited.relabelled["label"].dtype == float
-    assert set(audited.relabelled["label"].dropna()) == {0.0, 1.0}
+    assert audited.relabeled["label"].isna().to_numpy().nonzero()[0].tolist() == [4, 9]
+    assert audited.relabeled["label"].dtype == float
+    assert set(audited.relabeled["label"].dropna()) == {0.0, 1.0}
     assert audited.findings["predicted_label"].notna().all()
     assert audited.findings["reason"][4] == "no label given"
     assert audited.cleaned["label"].isna().sum() == 2
@@ -109,7 +109,7 @@ def test_missing_labels_stay_missing() -> None:
 def test_a_category_with_blanks_gives_way_to_text_rather_than_lose_labels() -> None:
     frame, _ = table(60)
     frame["label"] = pd.Categorical(frame["label"].map({"cat": " cat", "dog": "dog "}))
-    after = rk.audit(frame, "label", **QUICK).relabelled["label"]
+    after = rk.audit(frame, "label", **QUICK).relabeled["label"]
     assert after.notna().all()
     assert set(after.str.strip()) == {"cat", "dog"}
 
@@ -118,8 +118,8 @@ def test_columns_may_be_named_by_numbers() -> None:
     frame = table(60)[0].drop(columns="id")
     frame.columns = pd.Index(range(5))
     audited = rk.audit(frame, "4", **QUICK)
-    assert audited.relabelled.columns.tolist() == list(range(5))
-    assert audited.relabelled[4].tolist() == wanted(audited, frame[4].tolist())
+    assert audited.relabeled.columns.tolist() == list(range(5))
+    assert audited.relabeled[4].tolist() == wanted(audited, frame[4].tolist())
 
 
 def test_a_polars_frame_comes_back_as_one_with_its_schema() -> None:
@@ -127,7 +127,7 @@ def test_a_polars_frame_comes_back_as_one_with_its_schema() -> None:
     frame = frame.with_columns(pl.col("colour").cast(pl.Categorical))
     audited = rk.audit(frame, "label", **QUICK)
     assert audited.cleaned.equals(frame.filter(~flagged(audited)))
-    after = audited.relabelled
+    after = audited.relabeled
     assert after.schema == frame.schema
     assert after.drop("label").equals(frame.drop("label"))
     assert after["label"].to_list() == wanted(audited, frame["label"].to_list())
@@ -137,9 +137,9 @@ def test_a_pyarrow_table_comes_back_as_one_with_its_schema() -> None:
     frame = pa.Table.from_pandas(table(60)[0].astype({"label": "category"}), preserve_index=False)
     audited = rk.audit(frame, "label", **QUICK)
     assert audited.cleaned.equals(frame.filter(pa.array(~flagged(audited))))
-    assert audited.relabelled.schema.types == frame.schema.types
-    assert audited.relabelled.drop(["label"]).equals(frame.drop(["label"]))
-    assert audited.relabelled.column("label").to_pylist() == wanted(audited, frame.column("label").to_pylist())
+    assert audited.relabeled.schema.types == frame.schema.types
+    assert audited.relabeled.drop(["label"]).equals(frame.drop(["label"]))
+    assert audited.relabeled.column("label").to_pylist() == wanted(audited, frame.column("label").to_pylist())
 
 
 def test_frames_of_all_kinds_and_files_are_audited_alike(tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_decisions_can_be_applied_to_a_frame_that_was_audited(tmp_path: Path) ->
 
     frame, _ = table(60)
     rk.audit(frame, "label", out=tmp_path / "run", **QUICK)
-    (tmp_path / "decisions.csv").write_text("row,id,decision,label\n0,row-0000,remove,\n1,row-0001,relabel,dog\n")
+    (tmp_path / "decisions.csv").write_text("index,id,decision,label\n0,row-0000,drop,\n1,row-0001,relabel,dog\n")
     made = apply(tmp_path / "run", tmp_path / "decisions.csv", tmp_path / "new.parquet")
-    assert (made.rows, made.relabelled, made.removed) == (59, 1, 1)
+    assert (made.rows, made.relabeled, made.dropped) == (59, 1, 1)
     after = pd.read_parquet(tmp_path / "new.parquet")
     assert after["id"].tolist() == frame["id"].tolist()[1:]
     assert after["label"].tolist() == ["dog", *frame["label"][2:]]
@@ -204,7 +204,7 @@ def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
     for file in (
         "findings.csv",
         "cleaned.parquet",
-        "relabelled.parquet",
+        "relabeled.parquet",
         "model/model.json",
         "model/model.safetensors",
     ):
@@ -236,7 +236,7 @@ def test_names_of_classes_that_are_html_are_shown_as_text(tmp_path: Path) -> Non
     audited = rk.audit(frame, "label", out=tmp_path / "run", **QUICK)
     assert hostile not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert '"=HYPERLINK' not in (tmp_path / "run" / "findings.csv").read_text()
-    assert set(audited.relabelled["label"]) == {hostile, "=HYPERLINK(1)"}
+    assert set(audited.relabeled["label"]) == {hostile, "=HYPERLINK(1)"}
 
 
 def test_a_rare_class_is_not_taken_for_an_error() -> None:
@@ -280,4 +280,4 @@ def test_labels_that_are_intervals_or_periods_are_called_as_they_print(made: Any
     audited = rk.audit(frame, "label", **QUICK)
     printed = frame["label"].astype(str).tolist()
     assert audited.findings["given_label"].tolist() == printed
-    assert audited.relabelled["label"].astype(str).tolist() == wanted(audited, printed)
+    assert audited.relabeled["label"].astype(str).tolist() == wanted(audited, printed)

@@ -111,7 +111,7 @@ def test_what_arrow_does_not_know_is_text(column: Any, said: list[str | None]) -
 
 def test_names_of_columns_that_are_numbers_are_text() -> None:
     assert read(pd.DataFrame([[1, 2]])).table.column_names == ["0", "1"]
-    with pytest.raises(ValueError, match="need different names"):
+    with pytest.raises(ValueError, match="need different column names"):
         read(pd.DataFrame([[1, 2]], columns=[0, "0"]))
 
 
@@ -119,7 +119,7 @@ def test_names_of_columns_that_are_numbers_are_text() -> None:
     "other", [pd.Series([1]), pl.Series([1]), pl.LazyFrame({"a": [1]}), np.zeros((2, 2)), [1], None, {"a": [1]}]
 )
 def test_what_is_no_frame_is_refused(other: Any) -> None:
-    with pytest.raises(ValueError, match=f"need a path, or a frame .*; got {type(other).__name__}; make"):
+    with pytest.raises(ValueError, match=f"need a path, or a frame .*; got {type(other).__name__}; convert"):
         read(other)
 
 
