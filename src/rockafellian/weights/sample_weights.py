@@ -195,6 +195,10 @@ class SampleWeights:
             self._take_down()
         return rows
 
+    def collect(self) -> None:
+        """Bring what `reduce` saw so far into `predictions` and `average_losses`."""
+        self._take_down()
+
     def synchronize(self) -> None:
         """What all processes saw, known to each; all must call this. `step` does; `due` is the same for all then."""
         self._take_down()
