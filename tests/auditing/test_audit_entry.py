@@ -281,3 +281,38 @@ def test_labels_that_are_intervals_or_periods_are_called_as_they_print(made: Any
     printed = frame["label"].astype(str).tolist()
     assert audited.findings["given_label"].tolist() == printed
     assert audited.relabeled["label"].astype(str).tolist() == wanted(audited, printed)
+
+
+def test_findings_have_one_schema_in_memory_and_in_files(tmp_path: Path) -> None:
+    found = rk.audit(table(60)[0], "label", out=tmp_path / "run", **QUICK).findings
+    assert found.columns.tolist() == [
+        *("index", "id", "given_label", "predicted_label", "predicted_probability", "label_quality", "is_label_issue"),
+        *("average_loss", "average_margin", "weight", "last_removed_round", "reason"),
+    ]
+    assert found["index"].tolist() == list(range(60))
+    for other in (
+        pd.read_csv(tmp_path / "run" / "findings.csv"),
+        pd.read_parquet(tmp_path / "run" / "findings.parquet"),
+    ):
+        assert other.columns.tolist() == found.columns.tolist()
+        assert other["index"].tolist() == found["index"].tolist()
+
+
+def test_a_label_issue_has_another_label_predicted() -> None:
+    frame, _ = table(200)
+    audited = rk.audit(frame, "label", epochs=10, contamination=0.5, progress="quiet")
+    found = audited.findings
+    assert (found["weight"] == 0).sum() > found["is_label_issue"].sum() > 0  # the method removed more than it flags
+    assert (found["given_label"] != found["predicted_label"])[found["is_label_issue"]].all()
+    changed = audited.relabeled["label"].to_numpy() != frame["label"].to_numpy()
+    np.testing.assert_array_equal(changed, flagged(audited))
+
+
+def test_a_notebook_shows_the_worst_label_issues_as_text() -> None:
+    frame, _ = table(60)
+    frame["label"] = frame["label"].map({"cat": "<b>cat</b>", "dog": "dog"})
+    audited = rk.audit(frame, "label", **QUICK)
+    shown = audited._repr_html_()
+    found = audited.findings
+    assert found["id"][found["label_quality"].where(flagged(audited)).idxmin()] in shown
+    assert "<b>" not in shown

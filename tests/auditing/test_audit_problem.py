@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import table, texts
@@ -124,3 +125,25 @@ def test_a_column_of_lists_is_no_text() -> None:
     source = pd.DataFrame({"words": [["a", "b"]] * 30, "label": ["x", "y"] * 15})
     with pytest.raises(ValueError, match="need texts in column 'words', got list"):
         prepare(source, Settings(label=("label",), text="words"))
+
+
+def test_only_image_files_of_equal_size_are_read_to_find_equal_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rockafellian.auditing.features.kinds import Images
+
+    content = {"a": b"one", "b": b"one", "c": b"two", "d": b"larger"}
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    opened: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    a, b, c, d = Images("file").fingerprints([tmp_path / name for name in content], torch.zeros(4, 1)).tolist()
+    assert opened == ["a", "b", "c"]
+    assert a == b
+    assert len({a, c, d}) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,19 @@ def test_taking_rows_takes_their_images_too(tmp_path: Path) -> None:
     assert part.table.column("y").to_pylist() == [4, 1]
     assert part.images is not None
     assert part.images[:, 0, 0].tolist() == [256, 64]
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.npz"])
+def test_the_bytes_of_a_file_are_read_once_for_its_rows_and_its_checksum(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
+    if name == "data.csv":
+        frame.to_csv(path, index=False)
+    elif name == "data.parquet":
+        frame.to_parquet(path)
+    else:
+        np.savez(path, X=frame[["x"]].to_numpy(), y=frame["y"].to_numpy())
+    source, expected = read(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    path.unlink()
+    assert source.checksum() == expected
+    assert len(source) == 2
