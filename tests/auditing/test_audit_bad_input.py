@@ -228,7 +228,7 @@ CASES: dict[str, tuple[Make, str]] = {
 def test_bad_input_gets_one_line_and_exit_code_2_and_nothing_is_written(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make, said = CASES[case]
+    make, predicted = CASES[case]
     inputs, here = tmp_path / "inputs", tmp_path / "here"
     inputs.mkdir()
     here.mkdir()
@@ -239,5 +239,5 @@ def test_bad_input_gets_one_line_and_exit_code_2_and_nothing_is_written(
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ")
     assert shown.err.count("\n") == 1
-    assert said in shown.err
+    assert predicted in shown.err
     assert sorted((path, path.stat().st_size) for path in tmp_path.rglob("*")) == before

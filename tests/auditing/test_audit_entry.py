@@ -34,7 +34,7 @@ def wanted(audited: Audited, before: list[Any]) -> list[str]:
     ]
 
 
-def test_wrong_labels_are_found_untold() -> None:
+def test_mislabeled_rows_are_found_without_knowing_the_noise_rate() -> None:
     frame, wrong = table(400)
     audited = rk.audit(frame, "label", progress="quiet")
     assert f1(flagged(audited), wrong) > 0.8
@@ -162,12 +162,12 @@ def test_of_a_file_cleaned_is_a_pandas_frame_of_what_is_written(tmp_path: Path) 
 def test_predictions_have_the_index_of_the_frame_and_the_classes_as_columns() -> None:
     audited = rk.audit(table(200)[0], "label", **QUICK)
     new = table(50, share=0.0, seed=9)[0].set_index("id", drop=False)
-    said = audited.predict(new.drop(columns="label"))
-    assert said.index.equals(new.index)
-    assert said.columns.tolist() == ["cat", "dog"]
-    assert (said.idxmax(axis=1) == new["label"]).mean() > 0.9
-    np.testing.assert_allclose(said.sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(audited.predict(pl.from_pandas(new)).to_numpy(), said.to_numpy())
+    predicted = audited.predict(new.drop(columns="label"))
+    assert predicted.index.equals(new.index)
+    assert predicted.columns.tolist() == ["cat", "dog"]
+    assert (predicted.idxmax(axis=1) == new["label"]).mean() > 0.9
+    np.testing.assert_allclose(predicted.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(audited.predict(pl.from_pandas(new)).to_numpy(), predicted.to_numpy())
 
 
 def test_a_folder_and_a_page_are_written_on_request_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_three_classes_with_missing_cells_in_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"loss": "elr"}, {"loss": "mae"}, {"attack": "pgd", "eps": 0.05}])
-def test_other_ways_to_train_find_most_wrong_labels_too(options: dict[str, Any]) -> None:
+def test_other_losses_and_attacks_find_most_mislabeled_rows_too(options: dict[str, Any]) -> None:
     frame, wrong = table(200)
     assert f1(flagged(rk.audit(frame, "label", **QUICK, **options)), wrong) > 0.7
 

@@ -216,7 +216,7 @@ def test_images_of_any_range_can_be_looked_at() -> None:
     assert (np.asarray(read_image(gradient())) == gradient()).all()
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     images = np.random.default_rng(0).random((150, 8, 8))
     Pixels.fit(images)(images, progress=lambda done, total: told.append((done, total)))

@@ -127,7 +127,7 @@ def data_of(text: str) -> Any:
     return json.loads(found[1])
 
 
-def test_the_headline_counts_and_the_estimate_is_told_in_words() -> None:
+def test_the_page_starts_with_the_count_and_the_noise_rate() -> None:
     four = animals()
     assert headline(four) == "4 of 20,000 rows look mislabeled"
     assert headline(report([issue(1)])) == "1 of 20,000 rows looks mislabeled"

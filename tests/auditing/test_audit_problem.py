@@ -57,7 +57,7 @@ def test_rows_without_a_label_are_left_out_of_inputs_and_targets() -> None:
     np.testing.assert_array_equal(problem.inputs, whole.inputs)
 
 
-def test_conflicts_are_told_by_the_rows_of_the_source() -> None:
+def test_conflicts_are_indices_of_the_source() -> None:
     frame, _ = table(60)
     frame.loc[0, "label"] = None
     again = frame.iloc[[10]].assign(id="again", label={"cat": "dog", "dog": "cat"}[frame["label"][10]])
@@ -73,7 +73,7 @@ def test_texts_that_differ_in_blanks_only_are_the_same() -> None:
     assert [group.tolist() for group in problem.conflicts] == [[4, 60]]
 
 
-def test_rare_classes_are_told() -> None:
+def test_rare_classes_are_noticed() -> None:
     frame, _ = table(60)
     frame.loc[:2, "label"] = "owl"
     assert ready(frame).notices == ["1 classes have fewer than 5 rows, too few to judge their labels by: owl"]
@@ -99,7 +99,7 @@ def test_lists_and_bytes_are_no_ids(ids: list[Any]) -> None:
         ready(frame, id="id")
 
 
-def test_a_told_id_is_not_learned_from() -> None:
+def test_an_id_column_that_is_set_is_not_learned_from() -> None:
     frame = table(60)[0].rename(columns={"id": "key"})
     assert "key" in ready(frame).features.describe()  # left out, as every value differs
     problem = ready(frame, id="key")

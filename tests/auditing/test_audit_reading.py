@@ -94,7 +94,7 @@ def test_frames_of_all_kinds_give_the_same_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "predicted"),
     [
         ([1, "a", None], ["1", "a", None]),
         ([2**70, 1, None], [str(2**70), "1", None]),
@@ -106,8 +106,8 @@ def test_frames_of_all_kinds_give_the_same_table() -> None:
     ],
     ids=["mixed", "large", "cut", "intervals", "periods", "sparse", "complex"],
 )
-def test_what_arrow_does_not_know_is_text(column: Any, said: list[str | None]) -> None:
-    assert read(pd.DataFrame({"a": column})).table.column("a").to_pylist() == said
+def test_what_arrow_does_not_know_is_text(column: Any, predicted: list[str | None]) -> None:
+    assert read(pd.DataFrame({"a": column})).table.column("a").to_pylist() == predicted
 
 
 def test_names_of_columns_that_are_numbers_are_text() -> None:

@@ -1,4 +1,4 @@
-"""The commands train, show, predict, apply and export, from a user's file to what is left in the folder."""
+"""The commands audit (or train), show, predict, apply and export, from a file of a user to the files of a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_findings_have_every_row_in_order_with_its_id(run: tuple[Path, pd.DataFr
     assert as_csv["is_label_issue"].tolist() == found["is_label_issue"].tolist()
 
 
-def test_wrong_labels_are_found_untold(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
+def test_mislabeled_rows_are_found_without_knowing_the_noise_rate(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
     folder, frame, wrong = run
     flagged = pd.read_parquet(folder / "findings.parquet")["is_label_issue"].to_numpy()
     known = frame["label"].notna().to_numpy()
@@ -127,13 +127,13 @@ def test_predictions_come_beside_the_data_with_probabilities(
     folder, _, _ = run
     new, _ = table(50, share=0.0, seed=9)
     new.drop(columns=["label", "id"]).to_csv(tmp_path / "new.csv", index=False)
-    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "said.csv") == 0
-    said = pd.read_csv(tmp_path / "said.csv")
-    assert (said["predicted_label"] == new["label"]).mean() > 0.9
-    both = said[["probability_cat", "probability_dog"]]
+    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "predicted.csv") == 0
+    predicted = pd.read_csv(tmp_path / "predicted.csv")
+    assert (predicted["predicted_label"] == new["label"]).mean() > 0.9
+    both = predicted[["probability_cat", "probability_dog"]]
     np.testing.assert_allclose(both.sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(said["predicted_probability"], both.max(axis=1))
-    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "said.csv") == 2
+    np.testing.assert_allclose(predicted["predicted_probability"], both.max(axis=1))
+    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "predicted.csv") == 2
 
 
 def test_decisions_become_a_corrected_data_set(
@@ -151,7 +151,7 @@ def test_decisions_become_a_corrected_data_set(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "predicted"),
     [
         ("0,row-0000,burn,", "'burn'"),
         ("0,row-0001,keep,", "another run"),
@@ -164,7 +164,7 @@ def test_decisions_become_a_corrected_data_set(
 )
 def test_decisions_that_do_not_fit_are_refused(
     line: str,
-    said: str,
+    predicted: str,
     run: tuple[Path, pd.DataFrame, np.ndarray],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -173,12 +173,12 @@ def test_decisions_that_do_not_fit_are_refused(
     (tmp_path / "decisions.csv").write_text(f"index,id,decision,label\n{line}\n")
     assert command(monkeypatch, "apply", run[0], tmp_path / "decisions.csv", "--out", tmp_path / "out.csv") == 2
     shown = capsys.readouterr().err
-    assert said in shown
+    assert predicted in shown
     assert shown.count("\n") == 1
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_label_studio_gets_the_suspects_with_suggestions(
+def test_label_studio_gets_the_label_issues_with_predictions(
     run: tuple[Path, pd.DataFrame, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _, _ = run
@@ -274,7 +274,7 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(
     assert (tmp_path / "run" / "DONE").exists()
 
 
-def test_texts_are_recognised_and_their_wrong_labels_found(
+def test_texts_are_detected_and_their_mislabeled_rows_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame, wrong = texts(800)
@@ -286,7 +286,7 @@ def test_texts_are_recognised_and_their_wrong_labels_found(
     assert (tmp_path / "run" / "cleaned.tsv").read_text().startswith("review\tlabel\n")
 
 
-def test_a_folder_of_classes_is_recognised_and_its_wrong_files_found(
+def test_a_folder_of_classes_is_detected_and_its_mislabeled_files_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = image_folder(tmp_path / "images", 400)
@@ -295,8 +295,9 @@ def test_a_folder_of_classes_is_recognised_and_its_wrong_files_found(
     found = pd.read_parquet(tmp_path / "run" / "findings.parquet")
     assert found["id"].tolist() == sorted(wrong)
     assert f1(found["is_label_issue"].to_numpy(), np.array([wrong[file] for file in found["id"]])) > 0.8
-    assert command(monkeypatch, "predict", tmp_path / "run", tmp_path / "images", "--out", tmp_path / "said.csv") == 0
-    assert len(pd.read_csv(tmp_path / "said.csv")) == len(wrong)
+    arguments = ("predict", tmp_path / "run", tmp_path / "images", "--out", tmp_path / "predicted.csv")
+    assert command(monkeypatch, *arguments) == 0
+    assert len(pd.read_csv(tmp_path / "predicted.csv")) == len(wrong)
     assert command(monkeypatch, "export", tmp_path / "run", "--out", tmp_path / "tasks.json") == 0
     [first, *_] = json.loads((tmp_path / "tasks.json").read_text())
     assert first["data"]["image"] == f"/data/local-files/?d={first['data']['id']}"

@@ -96,7 +96,7 @@ def test_bad_options_get_one_line_and_exit_2(arguments, message: str, tmp_path: 
     assert Path("file").read_text() == "mine"
 
 
-def test_the_version_is_told(monkeypatch, capsys) -> None:
+def test_the_version_is_printed(monkeypatch, capsys) -> None:
     assert answer(monkeypatch, capsys, "--version")[:2] == (0, f"{rk.__version__}\n")
 
 

@@ -23,7 +23,7 @@ from rockafellian.training.progress import Progress, counting
 #: Up to this number of rows, each fifth is held out in turn; of more rows, one part of at most this size.
 MAX_ROWS_TO_FOLD, MAX_HELD_OUT = 2_000, 10_000
 FOLDS = 5
-#: Training takes this number of epochs at least, and goes on for this number after the best one.
+#: Training takes this number of epochs at least, and continues for this number after the best one.
 MIN_EPOCHS, PATIENCE = 5, 3
 
 
