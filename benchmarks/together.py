@@ -22,8 +22,8 @@ from pages import met, page, ran, table
 from records import Record
 from rockafellian._internal.comm import rank
 from rockafellian.weights.sharding import whole_state
-from rockafellian_reproduction.training.problems import make
 from rockafellian_reproduction.tables import TABLES
+from rockafellian_reproduction.training.problems import make
 
 RESULTS, PAGE = records.RESULTS / "together.json", records.DOCS / "together.md"
 PROCESSES, SHARE, EPOCHS, SEED = (1, 2, 4), 0.4, 6, 0

@@ -57,8 +57,8 @@ def texts(n: int = 300, share: float = 0.2, seed: int = 0) -> tuple[pd.DataFrame
     kinds = np.array(list(WORDS))
     true, wrong = random.integers(0, 2, n), flips(n, share, seed)
     filler = ["the", "a", "film", "it", "was", "and", "with", "some", "people", "in", "many", "rooms"]
-    said = [" ".join([*random.choice(filler, 9), *random.choice(WORDS[kinds[k]].split(), 4)]) for k in true]
-    return pd.DataFrame({"review": said, "label": kinds[np.where(wrong, 1 - true, true)]}), wrong
+    predicted = [" ".join([*random.choice(filler, 9), *random.choice(WORDS[kinds[k]].split(), 4)]) for k in true]
+    return pd.DataFrame({"review": predicted, "label": kinds[np.where(wrong, 1 - true, true)]}), wrong
 
 
 def image_folder(folder: Path, n: int = 120, share: float = 0.2, seed: int = 0) -> dict[str, bool]:

@@ -186,7 +186,7 @@ CASES: dict[str, tuple[Make, str]] = {
     "text and image": (good("--label", "label", "--text", "colour", "--image", "id"), "got both"),
     "no such text column": (good("--label", "label", "--text", "review"), "need a column 'review'"),
     "the label as text": (good("--label", "label", "--text", "label"), "beside the label"),
-    "an id that is not one": (good("--label", "label", "--id", "colour"), "another in every row"),
+    "an id that is not one": (good("--label", "label", "--id", "colour"), "differs in every row"),
     "several labels that are none": (good("--label", "label", "--label", "colour"), "need 0 and 1"),
     "a loss for several labels": (
         good_with(lambda f: f.assign(label=f.index % 2, big=f.index % 3 == 0), "--label", "big", "--loss", "mse"),
@@ -228,7 +228,7 @@ CASES: dict[str, tuple[Make, str]] = {
 def test_bad_input_gets_one_line_and_exit_code_2_and_nothing_is_written(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make, said = CASES[case]
+    make, predicted = CASES[case]
     inputs, here = tmp_path / "inputs", tmp_path / "here"
     inputs.mkdir()
     here.mkdir()
@@ -239,5 +239,5 @@ def test_bad_input_gets_one_line_and_exit_code_2_and_nothing_is_written(
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ")
     assert shown.err.count("\n") == 1
-    assert said in shown.err
+    assert predicted in shown.err
     assert sorted((path, path.stat().st_size) for path in tmp_path.rglob("*")) == before

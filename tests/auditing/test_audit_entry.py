@@ -34,13 +34,13 @@ def wanted(audited: Audited, before: list[Any]) -> list[str]:
     ]
 
 
-def test_wrong_labels_are_found_untold() -> None:
+def test_mislabeled_rows_are_found_without_knowing_the_noise_rate() -> None:
     frame, wrong = table(400)
     audited = rk.audit(frame, "label", progress="quiet")
     assert f1(flagged(audited), wrong) > 0.8
     assert audited.estimate is not None
     assert audited.estimate.low <= 0.2 <= audited.estimate.high
-    assert repr(audited) == f"Audited(400 rows, {flagged(audited).sum()} labels look wrong)"
+    assert repr(audited) == f"Audited(400 rows, {flagged(audited).sum()} label issues)"
     assert audited.folder is None
     assert len(audited.history.epochs) >= 10
 
@@ -53,7 +53,7 @@ def test_a_pandas_frame_keeps_its_index_its_kinds_of_columns_and_itself() -> Non
     audited = rk.audit(frame, "label", **QUICK)
     pd.testing.assert_frame_equal(frame, before)
     pd.testing.assert_frame_equal(audited.cleaned, before[~flagged(audited)])
-    after = audited.relabelled
+    after = audited.relabeled
     pd.testing.assert_frame_equal(after.drop(columns="label"), before.drop(columns="label"))
     assert after["label"].dtype == before["label"].dtype
     assert after["label"].tolist() == wanted(audited, before["label"].tolist())
@@ -84,7 +84,7 @@ def test_labels_keep_their_kind_when_they_are_changed(labels: Any) -> None:
         else labels.take((frame["label"] == "dog").to_numpy().astype(int))
     )
     audited = rk.audit(frame, "label", **QUICK)
-    after = audited.relabelled["label"]
+    after = audited.relabeled["label"]
     assert after.dtype == frame["label"].dtype
     assert after.isna().sum() == 0
     kept = ~flagged(audited)
@@ -98,9 +98,9 @@ def test_missing_labels_stay_missing() -> None:
     frame["label"] = (frame["label"] == "dog").astype(float)
     frame.loc[[4, 9], "label"] = np.nan
     audited = rk.audit(frame, "label", **QUICK)
-    assert audited.relabelled["label"].isna().to_numpy().nonzero()[0].tolist() == [4, 9]
-    assert audited.relabelled["label"].dtype == float
-    assert set(audited.relabelled["label"].dropna()) == {0.0, 1.0}
+    assert audited.relabeled["label"].isna().to_numpy().nonzero()[0].tolist() == [4, 9]
+    assert audited.relabeled["label"].dtype == float
+    assert set(audited.relabeled["label"].dropna()) == {0.0, 1.0}
     assert audited.findings["predicted_label"].notna().all()
     assert audited.findings["reason"][4] == "no label given"
     assert audited.cleaned["label"].isna().sum() == 2
@@ -109,7 +109,7 @@ def test_missing_labels_stay_missing() -> None:
 def test_a_category_with_blanks_gives_way_to_text_rather_than_lose_labels() -> None:
     frame, _ = table(60)
     frame["label"] = pd.Categorical(frame["label"].map({"cat": " cat", "dog": "dog "}))
-    after = rk.audit(frame, "label", **QUICK).relabelled["label"]
+    after = rk.audit(frame, "label", **QUICK).relabeled["label"]
     assert after.notna().all()
     assert set(after.str.strip()) == {"cat", "dog"}
 
@@ -118,8 +118,8 @@ def test_columns_may_be_named_by_numbers() -> None:
     frame = table(60)[0].drop(columns="id")
     frame.columns = pd.Index(range(5))
     audited = rk.audit(frame, "4", **QUICK)
-    assert audited.relabelled.columns.tolist() == list(range(5))
-    assert audited.relabelled[4].tolist() == wanted(audited, frame[4].tolist())
+    assert audited.relabeled.columns.tolist() == list(range(5))
+    assert audited.relabeled[4].tolist() == wanted(audited, frame[4].tolist())
 
 
 def test_a_polars_frame_comes_back_as_one_with_its_schema() -> None:
@@ -127,7 +127,7 @@ def test_a_polars_frame_comes_back_as_one_with_its_schema() -> None:
     frame = frame.with_columns(pl.col("colour").cast(pl.Categorical))
     audited = rk.audit(frame, "label", **QUICK)
     assert audited.cleaned.equals(frame.filter(~flagged(audited)))
-    after = audited.relabelled
+    after = audited.relabeled
     assert after.schema == frame.schema
     assert after.drop("label").equals(frame.drop("label"))
     assert after["label"].to_list() == wanted(audited, frame["label"].to_list())
@@ -137,9 +137,9 @@ def test_a_pyarrow_table_comes_back_as_one_with_its_schema() -> None:
     frame = pa.Table.from_pandas(table(60)[0].astype({"label": "category"}), preserve_index=False)
     audited = rk.audit(frame, "label", **QUICK)
     assert audited.cleaned.equals(frame.filter(pa.array(~flagged(audited))))
-    assert audited.relabelled.schema.types == frame.schema.types
-    assert audited.relabelled.drop(["label"]).equals(frame.drop(["label"]))
-    assert audited.relabelled.column("label").to_pylist() == wanted(audited, frame.column("label").to_pylist())
+    assert audited.relabeled.schema.types == frame.schema.types
+    assert audited.relabeled.drop(["label"]).equals(frame.drop(["label"]))
+    assert audited.relabeled.column("label").to_pylist() == wanted(audited, frame.column("label").to_pylist())
 
 
 def test_frames_of_all_kinds_and_files_are_audited_alike(tmp_path: Path) -> None:
@@ -162,12 +162,12 @@ def test_of_a_file_cleaned_is_a_pandas_frame_of_what_is_written(tmp_path: Path) 
 def test_predictions_have_the_index_of_the_frame_and_the_classes_as_columns() -> None:
     audited = rk.audit(table(200)[0], "label", **QUICK)
     new = table(50, share=0.0, seed=9)[0].set_index("id", drop=False)
-    said = audited.predict(new.drop(columns="label"))
-    assert said.index.equals(new.index)
-    assert said.columns.tolist() == ["cat", "dog"]
-    assert (said.idxmax(axis=1) == new["label"]).mean() > 0.9
-    np.testing.assert_allclose(said.sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(audited.predict(pl.from_pandas(new)).to_numpy(), said.to_numpy())
+    predicted = audited.predict(new.drop(columns="label"))
+    assert predicted.index.equals(new.index)
+    assert predicted.columns.tolist() == ["cat", "dog"]
+    assert (predicted.idxmax(axis=1) == new["label"]).mean() > 0.9
+    np.testing.assert_allclose(predicted.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(audited.predict(pl.from_pandas(new)).to_numpy(), predicted.to_numpy())
 
 
 def test_a_folder_and_a_page_are_written_on_request_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +190,9 @@ def test_decisions_can_be_applied_to_a_frame_that_was_audited(tmp_path: Path) ->
 
     frame, _ = table(60)
     rk.audit(frame, "label", out=tmp_path / "run", **QUICK)
-    (tmp_path / "decisions.csv").write_text("row,id,decision,label\n0,row-0000,remove,\n1,row-0001,relabel,dog\n")
+    (tmp_path / "decisions.csv").write_text("index,id,decision,label\n0,row-0000,drop,\n1,row-0001,relabel,dog\n")
     made = apply(tmp_path / "run", tmp_path / "decisions.csv", tmp_path / "new.parquet")
-    assert (made.rows, made.relabelled, made.removed) == (59, 1, 1)
+    assert (made.rows, made.relabeled, made.dropped) == (59, 1, 1)
     after = pd.read_parquet(tmp_path / "new.parquet")
     assert after["id"].tolist() == frame["id"].tolist()[1:]
     assert after["label"].tolist() == ["dog", *frame["label"][2:]]
@@ -204,7 +204,7 @@ def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
     for file in (
         "findings.csv",
         "cleaned.parquet",
-        "relabelled.parquet",
+        "relabeled.parquet",
         "model/model.json",
         "model/model.safetensors",
     ):
@@ -236,7 +236,7 @@ def test_names_of_classes_that_are_html_are_shown_as_text(tmp_path: Path) -> Non
     audited = rk.audit(frame, "label", out=tmp_path / "run", **QUICK)
     assert hostile not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert '"=HYPERLINK' not in (tmp_path / "run" / "findings.csv").read_text()
-    assert set(audited.relabelled["label"]) == {hostile, "=HYPERLINK(1)"}
+    assert set(audited.relabeled["label"]) == {hostile, "=HYPERLINK(1)"}
 
 
 def test_a_rare_class_is_not_taken_for_an_error() -> None:
@@ -266,7 +266,7 @@ def test_three_classes_with_missing_cells_in_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"loss": "elr"}, {"loss": "mae"}, {"attack": "pgd", "eps": 0.05}])
-def test_other_ways_to_train_find_most_wrong_labels_too(options: dict[str, Any]) -> None:
+def test_other_losses_and_attacks_find_most_mislabeled_rows_too(options: dict[str, Any]) -> None:
     frame, wrong = table(200)
     assert f1(flagged(rk.audit(frame, "label", **QUICK, **options)), wrong) > 0.7
 
@@ -280,4 +280,39 @@ def test_labels_that_are_intervals_or_periods_are_called_as_they_print(made: Any
     audited = rk.audit(frame, "label", **QUICK)
     printed = frame["label"].astype(str).tolist()
     assert audited.findings["given_label"].tolist() == printed
-    assert audited.relabelled["label"].astype(str).tolist() == wanted(audited, printed)
+    assert audited.relabeled["label"].astype(str).tolist() == wanted(audited, printed)
+
+
+def test_findings_have_one_schema_in_memory_and_in_files(tmp_path: Path) -> None:
+    found = rk.audit(table(60)[0], "label", out=tmp_path / "run", **QUICK).findings
+    assert found.columns.tolist() == [
+        *("index", "id", "given_label", "predicted_label", "predicted_probability", "label_quality", "is_label_issue"),
+        *("average_loss", "average_margin", "weight", "last_removed_round", "reason"),
+    ]
+    assert found["index"].tolist() == list(range(60))
+    for other in (
+        pd.read_csv(tmp_path / "run" / "findings.csv"),
+        pd.read_parquet(tmp_path / "run" / "findings.parquet"),
+    ):
+        assert other.columns.tolist() == found.columns.tolist()
+        assert other["index"].tolist() == found["index"].tolist()
+
+
+def test_a_label_issue_has_another_label_predicted() -> None:
+    frame, _ = table(200)
+    audited = rk.audit(frame, "label", epochs=10, contamination=0.5, progress="quiet")
+    found = audited.findings
+    assert (found["weight"] == 0).sum() > found["is_label_issue"].sum() > 0  # the method removed more than it flags
+    assert (found["given_label"] != found["predicted_label"])[found["is_label_issue"]].all()
+    changed = audited.relabeled["label"].to_numpy() != frame["label"].to_numpy()
+    np.testing.assert_array_equal(changed, flagged(audited))
+
+
+def test_a_notebook_shows_the_worst_label_issues_as_text() -> None:
+    frame, _ = table(60)
+    frame["label"] = frame["label"].map({"cat": "<b>cat</b>", "dog": "dog"})
+    audited = rk.audit(frame, "label", **QUICK)
+    shown = audited._repr_html_()
+    found = audited.findings
+    assert found["id"][found["label_quality"].where(flagged(audited)).idxmin()] in shown
+    assert "<b>" not in shown

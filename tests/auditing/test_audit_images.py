@@ -48,7 +48,7 @@ def test_the_formats_people_have_are_read(tmp_path: Path, form: str) -> None:
     ("mode", "expected"),
     [("1", "L"), ("L", "L"), ("P", "RGB"), ("CMYK", "RGB"), ("YCbCr", "RGB"), ("RGBA", "RGB"), ("LA", "RGB")],
 )
-def test_every_mode_comes_as_grey_or_rgb(tmp_path: Path, mode: str, expected: str) -> None:
+def test_every_mode_comes_as_gray_or_rgb(tmp_path: Path, mode: str, expected: str) -> None:
     image = read_image(written(tmp_path / "a.tif", Image.fromarray(gradient()).convert(mode)))
     assert image.mode == expected
     assert np.asarray(image).std() > 20
@@ -140,23 +140,23 @@ def test_thumbnails_have_no_metadata(tmp_path: Path, size: tuple[int, int], form
     assert not {"exif", "icc_profile", "comment", "Comment"} & set(image.info)
 
 
-def test_pixels_are_standardised_in_grey_if_all_images_are(tmp_path: Path) -> None:
+def test_pixels_are_standardized_in_gray_if_all_images_are(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (20, 10, 10), dtype=np.uint8)
     paths = [written(tmp_path / f"{row}.png", np.stack([image] * 3, 2)) for row, image in enumerate(images)]
-    pixels = Pixels.learn(paths)
-    assert pixels.describe() == "10 x 10 pixels in grey"
+    pixels = Pixels.fit(paths)
+    assert pixels.describe() == "10 x 10 pixels in gray"
     inputs = pixels(paths)
     assert inputs.shape == (20, 1, 10, 10)
     torch.testing.assert_close(torch.std_mean(inputs, correction=0), (torch.tensor(1.0), torch.tensor(0.0)))
-    torch.testing.assert_close(inputs, Pixels.learn(images)(images))
+    torch.testing.assert_close(inputs, Pixels.fit(images)(images))
 
 
-def test_one_coloured_image_makes_all_rgb(tmp_path: Path) -> None:
-    grey = [written(tmp_path / f"{row}.png", gradient()[:, :, 0]) for row in range(3)]
-    pixels = Pixels.learn([*grey, written(tmp_path / "c.png", gradient())])
+def test_one_colored_image_makes_all_rgb(tmp_path: Path) -> None:
+    gray = [written(tmp_path / f"{row}.png", gradient()[:, :, 0]) for row in range(3)]
+    pixels = Pixels.fit([*gray, written(tmp_path / "c.png", gradient())])
     assert pixels.describe() == "16 x 16 pixels in RGB"
-    inputs = pixels(grey)
+    inputs = pixels(gray)
     assert inputs.shape == (3, 3, 16, 16)
     assert inputs.dtype == torch.float32
 
@@ -165,7 +165,7 @@ def test_one_coloured_image_makes_all_rgb(tmp_path: Path) -> None:
 def test_the_side_is_that_of_the_images_within_limits(tmp_path: Path, side: int, expected: int) -> None:
     paths = [written(tmp_path / f"{row}.png", gradient(side, side)) for row in range(3)]
     assert median_side(paths) == side
-    assert Pixels.learn(paths).side == expected
+    assert Pixels.fit(paths).side == expected
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -173,7 +173,7 @@ def test_images_keep_their_proportions_and_lie_in_the_middle(tmp_path: Path, as_
     image = np.zeros((40, 80, 3), np.uint8)
     image[:, 40:] = 255
     content = image[None] if as_array else [written(tmp_path / "a.png", image)]
-    inputs = Pixels.learn(content)(content)[0]
+    inputs = Pixels.fit(content)(content)[0]
     assert inputs.shape == (1, 32, 32)
     assert inputs[:, :8].count_nonzero() == inputs[:, 24:].count_nonzero() == 0
     assert inputs[0, 8:24, :15].max() < 0 < inputs[0, 8:24, 17:].min()
@@ -181,7 +181,7 @@ def test_images_keep_their_proportions_and_lie_in_the_middle(tmp_path: Path, as_
 
 def test_arrays_may_have_their_channels_anywhere() -> None:
     images = np.random.default_rng(0).integers(0, 256, (6, 9, 9, 3), dtype=np.uint8)
-    pixels = Pixels.learn(images)
+    pixels = Pixels.fit(images)
     expected = pixels(images)
     assert expected.shape == (6, 3, 9, 9)
     assert torch.equal(pixels(np.moveaxis(images, -1, 1)), expected)
@@ -190,13 +190,13 @@ def test_arrays_may_have_their_channels_anywhere() -> None:
     assert torch.equal(pixels(alpha), expected)
 
 
-def test_grey_and_coloured_arrays_serve_for_each_other() -> None:
-    grey = np.random.default_rng(0).integers(0, 256, (6, 9, 9), dtype=np.uint8)
-    coloured = np.stack([grey] * 3, -1)
-    torch.testing.assert_close(Pixels.learn(grey)(coloured), Pixels.learn(grey)(grey))
-    red = coloured.copy()
+def test_gray_and_colored_arrays_serve_for_each_other() -> None:
+    gray = np.random.default_rng(0).integers(0, 256, (6, 9, 9), dtype=np.uint8)
+    colored = np.stack([gray] * 3, -1)
+    torch.testing.assert_close(Pixels.fit(gray)(colored), Pixels.fit(gray)(gray))
+    red = colored.copy()
     red[0, 0, 0] = (255, 0, 0)
-    torch.testing.assert_close(Pixels.learn(red)(grey), Pixels.learn(red)(coloured))
+    torch.testing.assert_close(Pixels.fit(red)(gray), Pixels.fit(red)(colored))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_grey_and_coloured_arrays_serve_for_each_other() -> None:
 )
 def test_arrays_that_are_no_images_are_refused(images: np.ndarray) -> None:
     with pytest.raises(ValueError, match="need images of"):
-        Pixels.learn(images)
+        Pixels.fit(images)
 
 
 def test_images_of_any_range_can_be_looked_at() -> None:
@@ -216,16 +216,16 @@ def test_images_of_any_range_can_be_looked_at() -> None:
     assert (np.asarray(read_image(gradient())) == gradient()).all()
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     images = np.random.default_rng(0).random((150, 8, 8))
-    Pixels.learn(images)(images, progress=lambda done, total: told.append((done, total)))
+    Pixels.fit(images)(images, progress=lambda done, total: told.append((done, total)))
     assert told == [(64, 150), (128, 150), (150, 150)]
 
 
 def test_a_broken_file_among_many_is_named(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{row}.png", gradient()) for row in range(5)]
-    pixels = Pixels.learn(paths)
+    pixels = Pixels.fit(paths)
     paths[3].write_bytes(b"broken")
     with pytest.raises(ValueError, match=r"got .*3\.png"):
         pixels(paths)
@@ -233,12 +233,12 @@ def test_a_broken_file_among_many_is_named(tmp_path: Path) -> None:
 
 def test_no_images_teach_nothing_and_give_no_inputs() -> None:
     with pytest.raises(ValueError, match="need one image or more, got none"):
-        Pixels.learn([])
+        Pixels.fit([])
     assert Pixels(8, (0.5,), (0.1,))([]).shape == (0, 1, 8, 8)
 
 
 def test_pixels_come_back_from_a_checkpoint(tmp_path: Path) -> None:
-    pixels = Pixels.learn(gradient()[None])
+    pixels = Pixels.fit(gradient()[None])
     save(tmp_path / "state", pixels.state)
     assert Pixels.from_state(load(tmp_path / "state")) == pixels
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rockafellian.auditing.data.labels import Labels, read_labels, read_like, relabelled
+from rockafellian.auditing.data.labels import Labels, read_labels, read_labels_like, relabel
 from rockafellian.auditing.data.reading import Source, read
 
 
@@ -50,7 +50,7 @@ def test_labels_of_any_kind_are_classes_in_order(column: Any, names: list[str]) 
     found = labels_of(column)
     assert found.names == names
     assert found.known.all()
-    assert not found.several
+    assert not found.multilabel
     assert set(found.given.tolist()) == set(range(len(names)))
 
 
@@ -69,7 +69,7 @@ def test_a_cell_with_nothing_in_it_is_no_label(column: list[Any]) -> None:
     assert found.known.tolist() == [True, False, True, False] * 10
     assert (found.given >= 0).tolist() == [True, False, True, False] * 10
     assert len(found.targets()) == 20
-    assert found.written(found.given)[1] is None
+    assert found.as_text(found.given)[1] is None
 
 
 def test_missing_labels_of_a_pandas_frame_leave_whole_numbers_whole() -> None:
@@ -81,12 +81,12 @@ def test_a_separator_or_lists_give_several_labels_a_row() -> None:
     text = labels_of(["a; b", "b", "", "c ;a;"] * 10, ";")
     lists = labels_of([["a", "b"], ["b"], None, ["c", "a", None, ""]] * 10)
     for found in (text, lists):
-        assert found.several
+        assert found.multilabel
         assert found.names == ["a", "b", "c"]
         assert found.given[:4].tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]]
         assert found.known[:4].tolist() == [True, True, False, True]
-    assert text.written(text.given)[[0, 3]].tolist() == ["a;b", "a;c"]
-    assert lists.written(lists.given)[[0, 3]].tolist() == ["a | b", "a | c"]
+    assert text.as_text(text.given)[[0, 3]].tolist() == ["a;b", "a;c"]
+    assert lists.as_text(lists.given)[[0, 3]].tolist() == ["a | b", "a | c"]
 
 
 def test_an_empty_list_is_a_row_with_none_of_the_labels() -> None:
@@ -128,11 +128,11 @@ def test_what_cannot_be_labels_is_refused(column: list[Any], message: str) -> No
 
 def test_other_data_are_read_in_the_classes_of_the_training() -> None:
     trained = labels_of(["a", "b", "c", "d"] * 10)
-    assert read_like(source(y=["d", None, "b"]), trained).given.tolist() == [3, -1, 1]
-    with pytest.raises(ValueError, match="need the classes of the training data, got 'z'"):
-        read_like(source(y=["z"]), trained)
+    assert read_labels_like(source(y=["d", None, "b"]), trained).given.tolist() == [3, -1, 1]
+    with pytest.raises(ValueError, match="need a class of the training data, got 'z'"):
+        read_labels_like(source(y=["z"]), trained)
     several = labels_of([["a", "b"], ["c"]] * 10)
-    assert read_like(source(y=[["c", "a"], []]), several).given.tolist() == [[True, False, True], [False] * 3]
+    assert read_labels_like(source(y=[["c", "a"], []]), several).given.tolist() == [[True, False, True], [False] * 3]
 
 
 KINDS = {
@@ -156,23 +156,23 @@ def test_only_marked_rows_get_other_labels_and_read_back_as_these(kind: str, dat
     marked = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     shape = (n, len(labels.names))
     random = np.random.default_rng(data.draw(st.integers(0, 9)))
-    new = random.random(shape) < 0.5 if labels.several else random.integers(0, shape[1], n)
-    table = relabelled(before, labels, marked, new)
+    new = random.random(shape) < 0.5 if labels.multilabel else random.integers(0, shape[1], n)
+    table = relabel(before, labels, marked, new)
     assert table.schema == before.table.schema
     assert table.select(["x", "z"]).equals(before.table.select(["x", "z"]))
     after = table.column("y").to_pylist()
     assert [after[row] for row in np.flatnonzero(~marked)] == [cells[row] for row in np.flatnonzero(~marked)]
-    again = read_like(Source(table, "frame"), labels)
+    again = read_labels_like(Source(table, "frame"), labels)
     np.testing.assert_array_equal(again.given[marked], new[marked])
     assert again.known[marked].all()
 
 
-def test_columns_of_yes_and_no_are_relabelled_in_their_own_words() -> None:
+def test_columns_of_yes_and_no_are_relabeled_in_their_own_words() -> None:
     before = source(p=["yes", "no"] * 10, q=[1, 0] * 10, r=[True, False] * 10)
     labels = read_labels(before, ("p", "q", "r"))
     marked = np.zeros(20, bool)
     marked[[0, 1]] = True
-    table = relabelled(before, labels, marked, ~labels.given)
+    table = relabel(before, labels, marked, ~labels.given)
     assert table.slice(0, 3).to_pydict() == {"p": ["no", "yes", "yes"], "q": [0, 1, 1], "r": [False, True, True]}
 
 
@@ -180,12 +180,12 @@ def test_lists_of_a_fixed_size_may_get_another() -> None:
     before = source(y=pa.array([["a", "b"], ["b", "c"]] * 10, pa.list_(pa.string(), 2)))
     labels = read_labels(before, ("y",))
     marked = np.arange(20) == 0
-    table = relabelled(before, labels, marked, np.tile([True, False, False], (20, 1)))
+    table = relabel(before, labels, marked, np.tile([True, False, False], (20, 1)))
     assert table.column("y").to_pylist()[:2] == [["a"], ["b", "c"]]
 
 
 def test_a_separator_is_written_between_new_labels_too() -> None:
     before = source(y=["a;b", "c"] * 10)
     labels = read_labels(before, ("y",), ";")
-    table = relabelled(before, labels, np.arange(20) == 1, np.tile([True, False, True], (20, 1)))
+    table = relabel(before, labels, np.arange(20) == 1, np.tile([True, False, True], (20, 1)))
     assert table.column("y").to_pylist()[:3] == ["a;b", "a;c", "a;b"]

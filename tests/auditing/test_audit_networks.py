@@ -53,8 +53,8 @@ def test_there_is_dropout_only_if_asked_for() -> None:
         ({}, "need a network that is mlp or cnn, got None"),
         ({"network": "mlp", "inputs": 3}, "need the settings of mlp, got inputs: missing .*classes"),
         ({"network": "mlp", "inputs": 3, "classes": 2, "depth": 9}, "need the settings of mlp, .*depth"),
-        ({"network": "mlp", "inputs": 0, "classes": 2}, "need whole numbers >= 1, got inputs=0"),
-        ({"network": "mlp", "inputs": 2.5, "classes": 2}, "need whole numbers >= 1, got inputs=2.5"),
+        ({"network": "mlp", "inputs": 0, "classes": 2}, "need integers >= 1, got inputs=0"),
+        ({"network": "mlp", "inputs": 2.5, "classes": 2}, "need integers >= 1, got inputs=2.5"),
         ({"network": "cnn", "channels": 1, "side": 7, "classes": 2}, "need images of 8 to 64 pixels a side, got 7"),
     ],
 )

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from browser import reload, until
 
-from rockafellian.auditing.report.charts import CLASSES
+from rockafellian.auditing.report.charts import MAX_CLASSES
+from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
 from rockafellian.auditing.report.page import render
-from rockafellian.auditing.report.summary import Report, Suspect, certainty, headline
 from rockafellian.method.noise_rate import Estimate
-from rockafellian.training.history import Epoch, History, Round
+from rockafellian.training.history import Epoch, History
+from rockafellian.weights.sample_weights import Reweighting
 
 HOSTILE = (
     "<script>window.hacked=1</script>",
@@ -38,24 +39,26 @@ PIXEL = (
 )
 
 
-def suspect(row: int, given: str = "cat", suggested: str | None = "dog", **more: Any) -> Suspect:
+def issue(row: int, given: str = "cat", suggested: str | None = "dog", **more: Any) -> LabelIssue:
     content = more if {"text", "image", "values"} & set(more) else {**more, "text": f"text of {row}"}
-    score = content.pop("score", row / 100)
+    quality = content.pop("quality", row / 100)
     probability = content.pop("probability", 0.9)
-    return Suspect(row, content.pop("id", f"id-{row}"), given, suggested, score, probability, "it differs", **content)
+    return LabelIssue(
+        row, content.pop("id", f"id-{row}"), given, suggested, quality, probability, "it differs", **content
+    )
 
 
 def trained() -> History:
     epochs = [Epoch(e, 1 / e, 1 - 0.5 / e, None, 0.8, 0.01 * e, 0.1, 1.0) for e in range(1, 6)]
-    return History(epochs, [Round(5, 0.05, 1.5, None, None, None, 1.0, 0.1)])
+    return History(epochs, [Reweighting(5, 1.5, 0.1, 50, 0.05, None, None, None, 1.0, 0.1)])
 
 
-def report(suspects: list[Suspect], **changes: Any) -> Report:
+def report(issues: list[LabelIssue], **changes: Any) -> Report:
     classes = changes.get("classes") or ["cat", "dog", "owl"]
     n = len(classes)
     place = {label: number for number, label in enumerate(classes)}
     matrix = np.zeros((n, n), int)
-    for one in suspects:
+    for one in issues:
         if one.given in place:
             matrix[place[one.given], place.get(one.suggested or one.given, 0)] += 1
     settled: dict[str, Any] = {
@@ -63,7 +66,7 @@ def report(suspects: list[Suspect], **changes: Any) -> Report:
         "key": "run-1",
         "kind": "texts",
         "rows": 20_000,
-        "flagged": len(suspects),
+        "flagged": len(issues),
         "estimate": Estimate(0.12, 0.1, 0.14),
         "classes": classes,
         "class_rows": [20_000 // n] * n,
@@ -73,7 +76,7 @@ def report(suspects: list[Suspect], **changes: Any) -> Report:
         "kept_losses": np.linspace(0, 1, 500),
         "removed_losses": np.linspace(1.2, 4, 50),
         "threshold": 1.1,
-        "suspects": suspects,
+        "issues": issues,
         "facts": {"epochs": "5"},
         "notices": ["2 rows have no label and were set aside."],
     }
@@ -83,10 +86,10 @@ def report(suspects: list[Suspect], **changes: Any) -> Report:
 def animals() -> Report:
     return report(
         [
-            suspect(7, "cat", "dog", score=0.01, probability=0.7, text="a barking cat"),
-            suspect(3, "dog", "owl", score=0.02, probability=0.99, text="it hoots at night"),
-            suspect(5, "owl", "cat", score=0.1, probability=0.8, text="purrs"),
-            suspect(1, "cat", None, score=0.4, probability=None, text="who knows"),
+            issue(7, "cat", "dog", quality=0.01, probability=0.7, text="a barking cat"),
+            issue(3, "dog", "owl", quality=0.02, probability=0.99, text="it hoots at night"),
+            issue(5, "owl", "cat", quality=0.1, probability=0.8, text="purrs"),
+            issue(1, "cat", None, quality=0.4, probability=None, text="who knows"),
         ]
     )
 
@@ -124,21 +127,23 @@ def data_of(text: str) -> Any:
     return json.loads(found[1])
 
 
-def test_the_headline_counts_and_the_estimate_is_told_in_words() -> None:
+def test_the_page_starts_with_the_count_and_the_noise_rate() -> None:
     four = animals()
-    assert headline(four) == "4 of 20,000 labels look wrong"
-    assert headline(report([suspect(1)])) == "1 of 20,000 labels looks wrong"
-    assert headline(report([])) == "None of 20,000 labels looks wrong"
-    assert "12 %" in certainty(four)
-    assert "10 % to 14 %" in certainty(four)
-    assert "no label is wrong" in certainty(report([], estimate=Estimate(0.0, 0.0, 0.03)))
-    assert "not estimated" in certainty(report([], estimate=None))
-    assert "The 4 worst of them" in render(report(list(four.suspects), flagged=9))
+    assert headline(four) == "4 of 20,000 rows look mislabeled"
+    assert headline(report([issue(1)])) == "1 of 20,000 rows looks mislabeled"
+    assert headline(report([])) == "None of 20,000 rows looks mislabeled"
+    assert "12 %" in noise_rate_sentence(four)
+    assert "10 % to 14 %" in noise_rate_sentence(four)
+    assert "0 % of the labels (90 % interval: 0 % to 3 %)" in noise_rate_sentence(
+        report([], estimate=Estimate(0.0, 0.0, 0.03))
+    )
+    assert "not estimated" in noise_rate_sentence(report([], estimate=None))
+    assert "The 4 with the lowest label quality" in render(report(list(four.issues), flagged=9))
 
 
 def test_images_from_elsewhere_and_tables_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="data:image/"):
-        render(report([suspect(1, image="https://example.org/cat.png")]))
+        render(report([issue(1, image="https://example.org/cat.png")]))
     with pytest.raises(ValueError, match="square matrix for 3 classes"):
         render(report([], matrix=[[1, 2], [3, 4]]))
 
@@ -147,39 +152,39 @@ def test_what_is_not_a_number_is_left_out_and_a_million_losses_cost_nothing() ->
     losses = np.random.default_rng(0).exponential(size=1_000_000)
     losses[:3] = np.nan, np.inf, 1e9
     start = time.perf_counter()
-    text = render(report([suspect(1, score=float("nan"))], kept_losses=losses, threshold=float("inf")))
+    text = render(report([issue(1, quality=float("nan"))], kept_losses=losses, threshold=float("inf")))
     assert time.perf_counter() - start < 5
     data = data_of(text)
-    assert data["suspects"][0][4] is None
+    assert data["issues"][0][4] is None
     kept = data["figures"]["losses"]["data"][0]
     assert len(kept["x"]) <= 80
     assert max(kept["x"]) < 20  # the one huge loss does not squeeze the others
     assert sum(kept["customdata"]) == 999_998
 
 
-def test_of_many_classes_the_most_concerned_are_shown_and_it_says_so() -> None:
+def test_of_many_classes_the_most_affected_are_shown_and_it_says_so() -> None:
     classes = [f"class {number}" for number in range(150)]
-    text = render(report([suspect(n, classes[149], classes[148]) for n in range(9)], classes=classes))
+    text = render(report([issue(n, classes[149], classes[148]) for n in range(9)], classes=classes))
     data = data_of(text)
-    assert len(data["shown"]) == CLASSES
+    assert len(data["shown"]) == MAX_CLASSES
     assert {"class 148", "class 149"} <= set(data["shown"])
-    assert len(data["figures"]["pairs"]["data"][0]["z"]) == CLASSES
-    assert text.count("Only the 30 most concerned of 150 classes are shown.") >= 2
+    assert len(data["figures"]["pairs"]["data"][0]["z"]) == MAX_CLASSES
+    assert text.count("Only the 30 most affected of 150 classes are shown.") >= 2
 
 
 def test_half_a_surrogate_pair_can_be_written() -> None:
-    render(report([suspect(1, text="\ud800")], title="\udfff")).encode("utf-8")
+    render(report([issue(1, text="\ud800")], title="\udfff")).encode("utf-8")
 
 
 def test_the_page_opens_from_a_file_without_an_error_or_a_request(tmp_path: Path, tab: Any) -> None:
-    images = [suspect(n, image=PIXEL, values={"file": f"{n}.png"}) for n in range(5)]
+    images = [issue(n, image=PIXEL, values={"file": f"{n}.png"}) for n in range(5)]
     opened = tab()
     page = opened.open(written(tmp_path, report(images, kind="images")))
     page.locator("#charts").scroll_into_view_if_needed()
     page.wait_for_selector("#chart-losses .main-svg")
     assert page.locator(".chart .main-svg").count() >= 5
     assert page.evaluate("document.querySelector('.picture').naturalWidth") == 1
-    assert page.locator("h1").inner_text() == "5 of 20,000 labels look wrong"
+    assert page.locator("h1").inner_text() == "5 of 20,000 rows look mislabeled"
     assert opened.errors == []
     assert [url for url in opened.requests if not url.startswith(("file:", "data:", "blob:"))] == []
 
@@ -198,9 +203,9 @@ def test_keys_decide_and_move_on_and_a_reload_keeps_it(tmp_path: Path, tab: Any)
     press(page, "k")
     assert current(page) == "id-3 (row 3)"
     press(page, "rd")
-    assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 remove"
+    assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 drop"
     reload(page)
-    assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 remove"
+    assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 drop"
     assert current(page) == "id-1 (row 1)"  # the first that is left
     press(page, "s")
     assert "1 skip" in page.locator("#progress").inner_text()
@@ -215,7 +220,7 @@ def test_undo_takes_back_the_last_decision_and_after_a_move_clears_the_current_o
     press(page, "rpp")
     assert current(page) == "id-7 (row 7)"
     press(page, "u")
-    assert page.locator("#progress").inner_text() == "1 of 4 reviewed: 0 keep, 1 relabel, 0 remove"
+    assert page.locator("#progress").inner_text() == "1 of 4 reviewed: 0 keep, 1 relabel, 0 drop"
 
 
 def test_keys_move_and_are_only_letters_while_typing(tmp_path: Path, tab: Any) -> None:
@@ -233,7 +238,7 @@ def test_keys_move_and_are_only_letters_while_typing(tmp_path: Path, tab: Any) -
     assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
 
 
-def test_a_row_without_a_suggestion_is_relabelled_only_to_a_label_that_was_chosen(tmp_path: Path, tab: Any) -> None:
+def test_a_row_without_a_suggestion_is_relabeled_only_to_a_label_that_was_chosen(tmp_path: Path, tab: Any) -> None:
     page = tab().open(written(tmp_path, animals()))
     page.keyboard.press("End")
     page.keyboard.press("r")
@@ -307,9 +312,9 @@ def test_the_export_holds_what_was_chosen_in_row_order_and_can_be_imported(tmp_p
     path, rows = exported(page, tmp_path)
     assert path.name == "decisions.csv"
     assert rows == [
-        ["row", "id", "decision", "label"],
+        ["index", "id", "decision", "label"],
         ["3", "id-3", "keep", ""],
-        ["5", "id-5", "remove", ""],
+        ["5", "id-5", "drop", ""],
         ["7", "id-7", "relabel", "dog"],
     ]
     path.write_text(path.read_text() + "99,id-99,keep,\r\n1,someone-else,keep,\r\n1,id-1,relabel,unicorn\r\n")
@@ -327,7 +332,7 @@ def test_the_export_holds_what_was_chosen_in_row_order_and_can_be_imported(tmp_p
 def test_an_import_survives_a_spreadsheet_and_refuses_what_is_no_list_of_decisions(tmp_path: Path, tab: Any) -> None:
     page = tab().open(written(tmp_path, animals()))
     saved = tmp_path / "saved.csv"
-    saved.write_bytes('\ufeffrow;id;decision;label\n7;"id-7";relabel;dog\n3;id-3;keep;\n'.encode())
+    saved.write_bytes('\ufeffindex;id;decision;label\n7;"id-7";relabel;dog\n3;id-3;keep;\n'.encode())
     page.set_input_files("#file", saved)
     until(page, "document.getElementById('message').textContent")
     assert page.locator("#message").inner_text() == "Imported 2 decisions."
@@ -338,10 +343,10 @@ def test_an_import_survives_a_spreadsheet_and_refuses_what_is_no_list_of_decisio
 
 def test_formulas_are_exported_as_text_and_come_back_as_they_were(tmp_path: Path, tab: Any) -> None:
     labels = ["=1+1", "-3", "@cmd", 'quote " and, comma', "two\nlines", "'=x", " +1;2", "plain"]
-    suspects = [suspect(n, "plain", label, id=f"={n}" if n == 0 else f"-{n}") for n, label in enumerate(labels[:-1])]
-    source = written(tmp_path, report(suspects, classes=labels))
+    issues = [issue(n, "plain", label, id=f"={n}" if n == 0 else f"-{n}") for n, label in enumerate(labels[:-1])]
+    source = written(tmp_path, report(issues, classes=labels))
     page = tab().open(source)
-    press(page, "r" * len(suspects))
+    press(page, "r" * len(issues))
     path, rows = exported(page, tmp_path)
     assert [row[3] for row in rows[1:]] == [
         "'=1+1",
@@ -364,7 +369,7 @@ def test_two_reports_do_not_mix_their_decisions(tmp_path: Path, tab: Any) -> Non
     opened = tab()
     page = opened.open(written(tmp_path, animals(), "one.html"))
     press(page, "kk")
-    other = report(list(animals().suspects), key="run-2")
+    other = report(list(animals().issues), key="run-2")
     page = opened.open(written(tmp_path, other, "two.html"))
     assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
     page = opened.open(tmp_path / "one.html")
@@ -396,13 +401,13 @@ def test_what_another_wrote_into_the_storage_does_no_harm(tmp_path: Path, tab: A
 
 @pytest.mark.parametrize("kind", ["texts", "table"])
 def test_hostile_strings_are_shown_as_text_and_never_run(tmp_path: Path, tab: Any, kind: str) -> None:
-    suspects = []
+    issues = []
     for row, string in enumerate(HOSTILE):
         content = {"text": string} if kind == "texts" else {"values": {string: string, "plain": "b"}}
         other = HOSTILE[(row + 1) % len(HOSTILE)]
-        suspects.append(Suspect(row, string, string, other, 0.1, 0.9, string, **content))  # type: ignore[arg-type]
+        issues.append(LabelIssue(row, string, string, other, 0.1, 0.9, string, **content))  # type: ignore[arg-type]
     everywhere = " ".join(HOSTILE)
-    content = report(suspects, classes=list(HOSTILE), title=everywhere, key=everywhere, kind=kind)
+    content = report(issues, classes=list(HOSTILE), title=everywhere, key=everywhere, kind=kind)
     hostile = Report(**{**vars(content), "notices": list(HOSTILE), "facts": {text: text for text in HOSTILE}})
     opened = tab()
     page = opened.open(written(tmp_path, hostile))
@@ -429,8 +434,8 @@ def test_hostile_strings_are_shown_as_text_and_never_run(tmp_path: Path, tab: An
 
 @pytest.fixture(scope="module")
 def long_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    suspects = [suspect(n, score=n / 10_000, text=f"text number {n} " + "word " * 60) for n in range(10_000)]
-    return written(tmp_path_factory.mktemp("long"), report(suspects))
+    issues = [issue(n, quality=n / 10_000, text=f"text number {n} " + "word " * 60) for n in range(10_000)]
+    return written(tmp_path_factory.mktemp("long"), report(issues))
 
 
 def test_of_ten_thousand_rows_only_those_in_sight_are_in_the_document(long_report: Path, tab: Any) -> None:
@@ -520,7 +525,7 @@ CONTRAST = """() => {
 def test_a_phone_needs_no_scrolling_sideways_and_has_buttons_for_thumbs(tmp_path: Path, tab: Any, kind: str) -> None:
     wide = "x" * 300
     content: dict[str, Any] = {"texts": {"text": wide}, "table": {"values": {wide: wide}}}.get(kind, {"image": PIXEL})
-    rows = [suspect(n, wide, "dog", id=wide + str(n), **content) for n in range(30)]
+    rows = [issue(n, wide, "dog", id=wide + str(n), **content) for n in range(30)]
     page = tab(viewport={"width": 375, "height": 812}, has_touch=True).open(
         written(
             tmp_path, report(rows, kind=kind, title=wide, notices=[wide], classes=[wide, "dog"], facts={wide: wide})
@@ -549,11 +554,11 @@ def test_everything_that_can_be_used_has_a_name_for_screen_readers(tmp_path: Pat
     assert page.get_attribute("#progress", "aria-live") == "polite"
 
 
-def test_rows_with_several_labels_are_filtered_by_each_and_relabelled_to_the_suggestion(
+def test_rows_with_several_labels_are_filtered_by_each_and_relabeled_to_the_suggestion(
     tmp_path: Path, tab: Any
 ) -> None:
-    rows = [suspect(0, "cat | owl", "cat", text="one"), suspect(1, "dog", "dog | owl", text="two")]
-    page = tab().open(written(tmp_path, report(rows, multi=True)))
+    rows = [issue(0, "cat | owl", "cat", text="one"), issue(1, "dog", "dog | owl", text="two")]
+    page = tab().open(written(tmp_path, report(rows, multilabel=True)))
     assert page.locator("#label").count() == 0
     press(page, "rr")
     assert [row[3] for row in exported(page, tmp_path)[1][1:]] == ["cat", "dog | owl"]
@@ -562,16 +567,16 @@ def test_rows_with_several_labels_are_filtered_by_each_and_relabelled_to_the_sug
 
 
 def test_several_labels_may_have_something_else_between_them(tmp_path: Path, tab: Any) -> None:
-    page = tab().open(written(tmp_path, report([suspect(0, "cat;owl", "cat")], multi=True, joint=";")))
+    page = tab().open(written(tmp_path, report([issue(0, "cat;owl", "cat")], multilabel=True, separator=";")))
     assert page.locator("[name=given] option").all_inner_texts() == ["Any", "cat (1)", "owl (1)"]
     press(page, "r")
     assert exported(page, tmp_path)[1][1][3] == "cat"
 
 
-def test_without_suspects_there_is_a_friendly_page(tmp_path: Path, tab: Any) -> None:
+def test_without_issues_there_is_a_friendly_page(tmp_path: Path, tab: Any) -> None:
     opened = tab()
     page = opened.open(written(tmp_path, report([], estimate=None, history=History(), kept_losses=np.array([]))))
-    assert page.locator("h1").inner_text() == "None of 20,000 labels looks wrong"
+    assert page.locator("h1").inner_text() == "None of 20,000 rows looks mislabeled"
     assert "Nothing to review" in page.locator("main").inner_text()
     assert page.locator("#list").count() == 0
     page.click("#theme")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import table, texts
@@ -51,18 +52,18 @@ def test_rows_without_a_label_are_left_out_of_inputs_and_targets() -> None:
     problem = ready(frame)
     assert problem.rows.tolist() == [row for row in range(60) if row not in (3, 8)]
     assert len(problem.inputs) == len(problem.targets) == 58
-    assert problem.notices == ["2 of 60 rows have no label: set aside, and listed in set_aside.csv"]
+    assert problem.notices == ["2 of 60 rows have no label: not trained on, listed in set_aside.csv"]
     whole = ready(table(60)[0].drop([3, 8]))
     np.testing.assert_array_equal(problem.inputs, whole.inputs)
 
 
-def test_conflicts_are_told_by_the_rows_of_the_source() -> None:
+def test_conflicts_are_indices_of_the_source() -> None:
     frame, _ = table(60)
     frame.loc[0, "label"] = None
     again = frame.iloc[[10]].assign(id="again", label={"cat": "dog", "dog": "cat"}[frame["label"][10]])
     problem = ready(pd.concat([frame, again], ignore_index=True))
     assert [group.tolist() for group in problem.conflicts] == [[10, 60]]
-    assert "2 rows come more than once with different labels" in problem.notices[1]
+    assert "2 rows have duplicates with different labels" in problem.notices[1]
 
 
 def test_texts_that_differ_in_blanks_only_are_the_same() -> None:
@@ -72,7 +73,7 @@ def test_texts_that_differ_in_blanks_only_are_the_same() -> None:
     assert [group.tolist() for group in problem.conflicts] == [[4, 60]]
 
 
-def test_rare_classes_are_told() -> None:
+def test_rare_classes_are_noticed() -> None:
     frame, _ = table(60)
     frame.loc[:2, "label"] = "owl"
     assert ready(frame).notices == ["1 classes have fewer than 5 rows, too few to judge their labels by: owl"]
@@ -81,10 +82,10 @@ def test_rare_classes_are_told() -> None:
 @pytest.mark.parametrize("name", ["id", "ID", "uuid", "row_id"])
 def test_a_column_that_is_called_id_names_the_rows_if_it_can(name: str) -> None:
     frame = table(60)[0].rename(columns={"id": name})
-    assert ready(frame).ids == frame[name].tolist()
+    assert ready(frame).ids.to_pylist() == frame[name].tolist()
     frame.loc[1, name] = frame.loc[0, name]
     assert ready(frame).ids is None
-    with pytest.raises(ValueError, match="need an id that is another in every row"):
+    with pytest.raises(ValueError, match="need an id that differs in every row"):
         ready(frame, id=name)
 
 
@@ -94,15 +95,15 @@ def test_a_column_that_is_called_id_names_the_rows_if_it_can(name: str) -> None:
 def test_lists_and_bytes_are_no_ids(ids: list[Any]) -> None:
     frame = table(60)[0].assign(id=ids)
     assert ready(frame).ids is None
-    with pytest.raises(ValueError, match="need an id that is another in every row"):
+    with pytest.raises(ValueError, match="need an id that differs in every row"):
         ready(frame, id="id")
 
 
-def test_a_told_id_is_not_learned_from() -> None:
+def test_an_id_column_that_is_set_is_not_learned_from() -> None:
     frame = table(60)[0].rename(columns={"id": "key"})
     assert "key" in ready(frame).features.describe()  # left out, as every value differs
     problem = ready(frame, id="key")
-    assert problem.ids == frame["key"].tolist()
+    assert problem.ids.to_pylist() == frame["key"].tolist()
     assert "key" not in problem.features.describe()
 
 
@@ -124,3 +125,25 @@ def test_a_column_of_lists_is_no_text() -> None:
     source = pd.DataFrame({"words": [["a", "b"]] * 30, "label": ["x", "y"] * 15})
     with pytest.raises(ValueError, match="need texts in column 'words', got list"):
         prepare(source, Settings(label=("label",), text="words"))
+
+
+def test_only_image_files_of_equal_size_are_read_to_find_equal_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rockafellian.auditing.features.kinds import Images
+
+    content = {"a": b"one", "b": b"one", "c": b"two", "d": b"larger"}
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    opened: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    a, b, c, d = Images("file").fingerprints([tmp_path / name for name in content], torch.zeros(4, 1)).tolist()
+    assert opened == ["a", "b", "c"]
+    assert a == b
+    assert len({a, c, d}) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_frames_of_all_kinds_give_the_same_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "predicted"),
     [
         ([1, "a", None], ["1", "a", None]),
         ([2**70, 1, None], [str(2**70), "1", None]),
@@ -105,13 +106,13 @@ def test_frames_of_all_kinds_give_the_same_table() -> None:
     ],
     ids=["mixed", "large", "cut", "intervals", "periods", "sparse", "complex"],
 )
-def test_what_arrow_does_not_know_is_text(column: Any, said: list[str | None]) -> None:
-    assert read(pd.DataFrame({"a": column})).table.column("a").to_pylist() == said
+def test_what_arrow_does_not_know_is_text(column: Any, predicted: list[str | None]) -> None:
+    assert read(pd.DataFrame({"a": column})).table.column("a").to_pylist() == predicted
 
 
 def test_names_of_columns_that_are_numbers_are_text() -> None:
     assert read(pd.DataFrame([[1, 2]])).table.column_names == ["0", "1"]
-    with pytest.raises(ValueError, match="need different names"):
+    with pytest.raises(ValueError, match="need different column names"):
         read(pd.DataFrame([[1, 2]], columns=[0, "0"]))
 
 
@@ -119,7 +120,7 @@ def test_names_of_columns_that_are_numbers_are_text() -> None:
     "other", [pd.Series([1]), pl.Series([1]), pl.LazyFrame({"a": [1]}), np.zeros((2, 2)), [1], None, {"a": [1]}]
 )
 def test_what_is_no_frame_is_refused(other: Any) -> None:
-    with pytest.raises(ValueError, match=f"need a path, or a frame .*; got {type(other).__name__}; make"):
+    with pytest.raises(ValueError, match=f"need a path, or a frame .*; got {type(other).__name__}; convert"):
         read(other)
 
 
@@ -143,3 +144,19 @@ def test_taking_rows_takes_their_images_too(tmp_path: Path) -> None:
     assert part.table.column("y").to_pylist() == [4, 1]
     assert part.images is not None
     assert part.images[:, 0, 0].tolist() == [256, 64]
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.npz"])
+def test_the_bytes_of_a_file_are_read_once_for_its_rows_and_its_checksum(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
+    if name == "data.csv":
+        frame.to_csv(path, index=False)
+    elif name == "data.parquet":
+        frame.to_parquet(path)
+    else:
+        np.savez(path, X=frame[["x"]].to_numpy(), y=frame["y"].to_numpy())
+    source, expected = read(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    path.unlink()
+    assert source.checksum() == expected
+    assert len(source) == 2

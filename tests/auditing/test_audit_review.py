@@ -25,21 +25,21 @@ def test_what_is_decided_on_the_page_is_what_apply_writes(
     worst = found[found["is_label_issue"]].sort_values(["label_quality", "average_margin"])
     opened = tab(accept_downloads=True)
     page = opened.open(tmp_path / "run" / "report.html")
-    assert page.locator("h1").inner_text().startswith(f"{len(worst)} of 200 labels look wrong")
+    assert page.locator("h1").inner_text().startswith(f"{len(worst)} of 200 rows look mislabeled")
     for key in ("r", "d", "k", "s"):
         page.keyboard.press(key)
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()
     download.value.save_as(tmp_path / "decisions.csv")
-    decided = pd.read_csv(tmp_path / "decisions.csv").set_index("row")
-    assert decided["decision"].reindex(worst["row"][:4]).tolist() == ["relabel", "remove", "keep", "skip"]
+    decided = pd.read_csv(tmp_path / "decisions.csv").set_index("index")
+    assert decided["decision"].reindex(worst["index"][:4]).tolist() == ["relabel", "drop", "keep", "skip"]
     assert (
         command(monkeypatch, "apply", tmp_path / "run", tmp_path / "decisions.csv", "--out", tmp_path / "new.csv") == 0
     )
-    relabelled, removed = worst["row"].tolist()[:2]
-    wanted = found.set_index("row")["given_label"].copy()
-    wanted[relabelled] = found["predicted_label"][relabelled]
-    assert pd.read_csv(tmp_path / "new.csv")["label"].tolist() == wanted.drop(removed).tolist()
+    relabeled, dropped = worst["index"].tolist()[:2]
+    wanted = found.set_index("index")["given_label"].copy()
+    wanted[relabeled] = found["predicted_label"][relabeled]
+    assert pd.read_csv(tmp_path / "new.csv")["label"].tolist() == wanted.drop(dropped).tolist()
     assert not opened.errors
     assert all(url.startswith(("file:", "data:", "blob:")) for url in opened.requests)
 

@@ -1,4 +1,4 @@
-"""The commands train, show, predict, apply and export, from a user's file to what is left in the folder."""
+"""The commands audit (or train), show, predict, apply and export, from a file of a user to the files of a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame, n
 def test_findings_have_every_row_in_order_with_its_id(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
     folder, frame, _ = run
     found = pd.read_parquet(folder / "findings.parquet")
-    assert found["row"].tolist() == list(range(len(frame)))
+    assert found["index"].tolist() == list(range(len(frame)))
     assert found["id"].tolist() == frame["id"].tolist()
     assert found["given_label"].fillna("").tolist() == frame["label"].fillna("").tolist()
     as_csv = pd.read_csv(folder / "findings.csv")
@@ -49,7 +49,7 @@ def test_findings_have_every_row_in_order_with_its_id(run: tuple[Path, pd.DataFr
     assert as_csv["is_label_issue"].tolist() == found["is_label_issue"].tolist()
 
 
-def test_wrong_labels_are_found_untold(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
+def test_mislabeled_rows_are_found_without_knowing_the_noise_rate(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
     folder, frame, wrong = run
     flagged = pd.read_parquet(folder / "findings.parquet")["is_label_issue"].to_numpy()
     known = frame["label"].notna().to_numpy()
@@ -64,10 +64,10 @@ def test_cleaned_data_lack_the_flagged_rows_and_keep_every_cell(run: tuple[Path,
     assert (folder / "cleaned.csv").read_text().splitlines() == kept
 
 
-def test_relabelled_data_differ_only_in_the_labels_of_flagged_rows(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
+def test_relabeled_data_differ_only_in_the_labels_of_flagged_rows(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
     folder, _, _ = run
     found = pd.read_parquet(folder / "findings.parquet")
-    before, after = (pd.read_csv(path, dtype=str) for path in (folder.parent / "data.csv", folder / "relabelled.csv"))
+    before, after = (pd.read_csv(path, dtype=str) for path in (folder.parent / "data.csv", folder / "relabeled.csv"))
     pd.testing.assert_frame_equal(before.drop(columns="label"), after.drop(columns="label"))
     wanted = before["label"].where(~found["is_label_issue"], found["predicted_label"])
     assert after["label"].fillna("").tolist() == wanted.fillna("").tolist()
@@ -76,7 +76,7 @@ def test_relabelled_data_differ_only_in_the_labels_of_flagged_rows(run: tuple[Pa
 def test_rows_without_a_label_are_set_aside_and_get_a_suggestion(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
     folder, _, _ = run
     aside = pd.read_csv(folder / "set_aside.csv")
-    assert aside["row"].tolist() == [5, 17]
+    assert aside["index"].tolist() == [5, 17]
     assert set(aside["predicted_label"]) <= {"cat", "dog"}
     assert (
         len(pd.read_csv(folder / "cleaned.csv")) + json.loads((folder / "summary.json").read_text())["flagged_rows"]
@@ -86,7 +86,7 @@ def test_rows_without_a_label_are_set_aside_and_get_a_suggestion(run: tuple[Path
 
 def test_equal_rows_with_different_labels_are_listed_by_group(run: tuple[Path, pd.DataFrame, np.ndarray]) -> None:
     folder, frame, _ = run
-    groups = pd.read_csv(folder / "conflicts.csv").groupby("group")["row"].apply(list).tolist()
+    groups = pd.read_csv(folder / "conflicts.csv").groupby("group")["index"].apply(list).tolist()
     assert groups == [[20, len(frame) - 2], [21, len(frame) - 1]]
 
 
@@ -100,7 +100,7 @@ def test_the_folder_says_done_and_keeps_no_checkpoint(run: tuple[Path, pd.DataFr
         "findings.parquet",
         "history.json",
         "model",
-        "relabelled.csv",
+        "relabeled.csv",
         "report.html",
         "set_aside.csv",
         "settings.json",
@@ -115,8 +115,8 @@ def test_show_prints_the_summary(
     assert command(monkeypatch, "show", folder) == 0
     shown = capsys.readouterr().out
     flagged = json.loads((folder / "summary.json").read_text())["flagged_rows"]
-    assert f"{flagged} of 300 labels look wrong" in shown
-    assert "share of wrong labels" in shown
+    assert f"{flagged} of 300 rows look mislabeled" in shown
+    assert "estimated noise rate" in shown
     assert "2 of 302 rows have no label" in shown
     assert "cat" in shown
 
@@ -127,13 +127,13 @@ def test_predictions_come_beside_the_data_with_probabilities(
     folder, _, _ = run
     new, _ = table(50, share=0.0, seed=9)
     new.drop(columns=["label", "id"]).to_csv(tmp_path / "new.csv", index=False)
-    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "said.csv") == 0
-    said = pd.read_csv(tmp_path / "said.csv")
-    assert (said["predicted_label"] == new["label"]).mean() > 0.9
-    both = said[["probability_cat", "probability_dog"]]
+    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "predicted.csv") == 0
+    predicted = pd.read_csv(tmp_path / "predicted.csv")
+    assert (predicted["predicted_label"] == new["label"]).mean() > 0.9
+    both = predicted[["probability_cat", "probability_dog"]]
     np.testing.assert_allclose(both.sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(said["predicted_probability"], both.max(axis=1))
-    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "said.csv") == 2
+    np.testing.assert_allclose(predicted["predicted_probability"], both.max(axis=1))
+    assert command(monkeypatch, "predict", folder, tmp_path / "new.csv", "--out", tmp_path / "predicted.csv") == 2
 
 
 def test_decisions_become_a_corrected_data_set(
@@ -141,8 +141,8 @@ def test_decisions_become_a_corrected_data_set(
 ) -> None:
     folder, frame, _ = run
     decisions = tmp_path / "decisions.csv"
-    lines = ["row,id,decision,label", "0,row-0000,keep,", "1,row-0001,relabel,cat", "2,row-0002,relabel,dog"]
-    decisions.write_text("\n".join([*lines, "3,row-0003,remove,", "4,row-0004,skip,"]) + "\n")
+    lines = ["index,id,decision,label", "0,row-0000,keep,", "1,row-0001,relabel,cat", "2,row-0002,relabel,dog"]
+    decisions.write_text("\n".join([*lines, "3,row-0003,drop,", "4,row-0004,skip,"]) + "\n")
     assert command(monkeypatch, "apply", folder, decisions, "--out", tmp_path / "cleaned.csv") == 0
     after = pd.read_csv(tmp_path / "cleaned.csv")
     assert after["label"].tolist()[:4] == [frame["label"][0], "cat", "dog", frame["label"][4]]
@@ -151,7 +151,7 @@ def test_decisions_become_a_corrected_data_set(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "predicted"),
     [
         ("0,row-0000,burn,", "'burn'"),
         ("0,row-0001,keep,", "another run"),
@@ -159,37 +159,37 @@ def test_decisions_become_a_corrected_data_set(
         ("x,row-0000,keep,", "another run"),
         ("0,row-0000,relabel,cow", "'cow'"),
         ("0,row-0000,relabel,", "one of 'cat', 'dog'"),
-        ("0,row-0000,keep,\n0,row-0000,remove,", "two for row 0"),
+        ("0,row-0000,keep,\n0,row-0000,drop,", "two for row 0"),
     ],
 )
 def test_decisions_that_do_not_fit_are_refused(
     line: str,
-    said: str,
+    predicted: str,
     run: tuple[Path, pd.DataFrame, np.ndarray],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "decisions.csv").write_text(f"row,id,decision,label\n{line}\n")
+    (tmp_path / "decisions.csv").write_text(f"index,id,decision,label\n{line}\n")
     assert command(monkeypatch, "apply", run[0], tmp_path / "decisions.csv", "--out", tmp_path / "out.csv") == 2
     shown = capsys.readouterr().err
-    assert said in shown
+    assert predicted in shown
     assert shown.count("\n") == 1
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_label_studio_gets_the_suspects_with_suggestions(
+def test_label_studio_gets_the_label_issues_with_predictions(
     run: tuple[Path, pd.DataFrame, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _, _ = run
     assert command(monkeypatch, "export", folder, "--out", tmp_path / "tasks.json") == 0
     tasks = json.loads((tmp_path / "tasks.json").read_text())
-    found = pd.read_parquet(folder / "findings.parquet").set_index("row")
-    assert {task["data"]["row"] for task in tasks} == set(found.index[found["is_label_issue"]])
+    found = pd.read_parquet(folder / "findings.parquet").set_index("index")
+    assert {task["data"]["index"] for task in tasks} == set(found.index[found["is_label_issue"]])
     first = tasks[0]
     assert first["data"]["values"]["colour"] in ("red", "green", "blue")
     [made] = first["predictions"][0]["result"]
-    assert made["value"]["choices"] == [found["predicted_label"][first["data"]["row"]]]
+    assert made["value"]["choices"] == [found["predicted_label"][first["data"]["index"]]]
     page = ElementTree.parse(tmp_path / "tasks.xml")
     assert [each.get("value") for each in page.iter("Choice")] == ["cat", "dog"]
     assert made["from_name"] == page.find(".//Choices").get("name")
@@ -274,7 +274,7 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(
     assert (tmp_path / "run" / "DONE").exists()
 
 
-def test_texts_are_recognised_and_their_wrong_labels_found(
+def test_texts_are_detected_and_their_mislabeled_rows_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame, wrong = texts(800)
@@ -286,7 +286,7 @@ def test_texts_are_recognised_and_their_wrong_labels_found(
     assert (tmp_path / "run" / "cleaned.tsv").read_text().startswith("review\tlabel\n")
 
 
-def test_a_folder_of_classes_is_recognised_and_its_wrong_files_found(
+def test_a_folder_of_classes_is_detected_and_its_mislabeled_files_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = image_folder(tmp_path / "images", 400)
@@ -295,8 +295,9 @@ def test_a_folder_of_classes_is_recognised_and_its_wrong_files_found(
     found = pd.read_parquet(tmp_path / "run" / "findings.parquet")
     assert found["id"].tolist() == sorted(wrong)
     assert f1(found["is_label_issue"].to_numpy(), np.array([wrong[file] for file in found["id"]])) > 0.8
-    assert command(monkeypatch, "predict", tmp_path / "run", tmp_path / "images", "--out", tmp_path / "said.csv") == 0
-    assert len(pd.read_csv(tmp_path / "said.csv")) == len(wrong)
+    arguments = ("predict", tmp_path / "run", tmp_path / "images", "--out", tmp_path / "predicted.csv")
+    assert command(monkeypatch, *arguments) == 0
+    assert len(pd.read_csv(tmp_path / "predicted.csv")) == len(wrong)
     assert command(monkeypatch, "export", tmp_path / "run", "--out", tmp_path / "tasks.json") == 0
     [first, *_] = json.loads((tmp_path / "tasks.json").read_text())
     assert first["data"]["image"] == f"/data/local-files/?d={first['data']['id']}"
@@ -358,8 +359,8 @@ def test_text_for_people_is_safe_in_a_spreadsheet_and_data_stay_as_they_are(
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [f"'{name}" for name in frame["id"]]
     assert {row["given_label"] for row in rows} == {"'@evil", "-1"}
-    assert pd.read_csv(tmp_path / "run" / "relabelled.csv")["id"].tolist() == frame["id"].tolist()
-    chosen = f"row,id,decision,label\n0,\"'{frame['id'][0]}\",relabel,'@evil\n"
+    assert pd.read_csv(tmp_path / "run" / "relabeled.csv")["id"].tolist() == frame["id"].tolist()
+    chosen = f"index,id,decision,label\n0,\"'{frame['id'][0]}\",relabel,'@evil\n"
     (tmp_path / "decisions.csv").write_text(chosen)
     assert command(monkeypatch, "apply", tmp_path / "run", tmp_path / "decisions.csv", "--out", tmp_path / "o.csv") == 0
     assert pd.read_csv(tmp_path / "o.csv")["label"][0] == "@evil"
@@ -374,7 +375,7 @@ def test_data_that_changed_since_are_refused(
         command(monkeypatch, "train", tmp_path / "data.csv", "--label", "label", "--out", tmp_path / "run", *EPOCHS)
         == 0
     )
-    (tmp_path / "decisions.csv").write_text("row,id,decision,label\n0,row-0000,remove,\n")
+    (tmp_path / "decisions.csv").write_text("index,id,decision,label\n0,row-0000,drop,\n")
     frame[::-1].to_csv(tmp_path / "data.csv", index=False)
     arguments = ("apply", tmp_path / "run", tmp_path / "decisions.csv", "--out", tmp_path / "out.csv")
     assert command(monkeypatch, *arguments) == 2

@@ -1,17 +1,22 @@
 import shutil
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
 from rockafellian.auditing.features.embedding import embed
-from rockafellian.auditing.features.texts import Sentences, TfIdf, WordsAndSentences, installed_encoder
+from rockafellian.auditing.features.texts import SentenceEncoder, TextFeatures, TfIdf, installed_encoder
 from rockafellian.training.checkpoints import load, save
 
 GOOD = ["good", "fine", "great", "lovely", "warm"]
 BAD = ["bad", "dull", "poor", "awful", "cold"]
 ROOM = ["film", "plot", "scene", "actor", "score", "camera", "story", "ending"]
+
+
+def fit(texts: Sequence[str | None], seed: int = 0) -> TfIdf:
+    return TfIdf.fit_transform(texts, seed=seed)[0]
 
 
 def reviews(count: int = 80) -> list[str]:
@@ -31,13 +36,13 @@ def many_words() -> list[str]:
 
 def test_texts_with_like_words_lie_near_each_other() -> None:
     texts = reviews()
-    vectors = TfIdf.learn(texts)(texts)
+    vectors = fit(texts)(texts)
     near = vectors @ vectors.T - 2 * torch.eye(len(texts))
     assert ((near.argmax(1) - torch.arange(len(texts))) % 2 == 0).float().mean() > 0.8
 
 
 def test_vectors_are_no_longer_than_one_and_have_at_most_100_numbers() -> None:
-    tfidf = TfIdf.learn(reviews(600))
+    tfidf = fit(reviews(600))
     vectors = tfidf(reviews(600))
     assert vectors.shape == (600, tfidf.width)
     assert vectors.shape[1] <= 100
@@ -47,44 +52,44 @@ def test_vectors_are_no_longer_than_one_and_have_at_most_100_numbers() -> None:
 
 def test_each_part_is_centred_and_its_rows_have_length_one_on_average(folder: Path, tmp_path: Path) -> None:
     texts = reviews(200)
-    learned, seen = WordsAndSentences.learn(texts, folder)
+    learned, seen = TextFeatures.fit_transform(texts, folder)
     words = learned.words.width
-    assert seen.shape == (200, words + Sentences(folder).width)
+    assert seen.shape == (200, words + SentenceEncoder(folder).width)
     torch.testing.assert_close(seen.mean(0), torch.zeros(seen.shape[1]), rtol=0, atol=1e-5)
     for part in (seen[:, :words], seen[:, words:]):
         assert part.square().sum(1).mean().item() == pytest.approx(1, abs=0.02)
     save(tmp_path / "state", learned.state)
-    again = WordsAndSentences.from_state(load(tmp_path / "state"))
+    again = TextFeatures.from_state(load(tmp_path / "state"))
     torch.testing.assert_close(again(texts[:5]), seen[:5], rtol=0, atol=1e-5)
     assert again.describe() == learned.describe()
 
 
 def test_without_an_encoder_there_are_words_only() -> None:
-    learned, seen = WordsAndSentences.learn(reviews(100), None)
+    learned, seen = TextFeatures.fit_transform(reviews(100), None)
     assert seen.shape == (100, learned.words.width)
-    assert WordsAndSentences.from_state(learned.state)(["nothing known"]).shape == (1, learned.words.width)
+    assert TextFeatures.from_state(learned.state)(["nothing known"]).shape == (1, learned.words.width)
 
 
-def test_many_words_are_condensed() -> None:
+def test_many_words_are_reduced() -> None:
     texts = many_words()
-    tfidf = TfIdf.learn(texts)
+    tfidf = fit(texts)
     assert tfidf.width == 100 < len(tfidf.vocabulary)
-    assert "condensed to 100 numbers" in tfidf.describe()
+    assert "reduced to 100 numbers" in tfidf.describe()
 
 
 def test_the_same_seed_gives_the_same_vectors() -> None:
     texts = many_words()
-    assert TfIdf.learn(texts, seed=3) == TfIdf.learn(texts, seed=3)
-    assert TfIdf.learn(texts, seed=3) != TfIdf.learn(texts, seed=4)
+    assert fit(texts, seed=3) == fit(texts, seed=3)
+    assert fit(texts, seed=3) != fit(texts, seed=4)
 
 
 def test_missing_and_unknown_texts_are_zero() -> None:
-    vectors = TfIdf.learn([*reviews(), None])([None, "", "unheard", "good film"])
+    vectors = fit([*reviews(), None])([None, "", "unheard", "good film"])
     assert vectors.norm(dim=1).gt(0).tolist() == [False, False, False, True]
 
 
 def test_no_texts_give_no_vectors() -> None:
-    tfidf = TfIdf.learn(reviews())
+    tfidf = fit(reviews())
     assert tfidf([]).shape == (0, tfidf.width)
 
 
@@ -99,19 +104,19 @@ def test_no_texts_give_no_vectors() -> None:
     ],
 )
 def test_words_of_any_script_are_found_whole(texts: list[str], word: str) -> None:
-    tfidf = TfIdf.learn(texts)
+    tfidf = fit(texts)
     assert tfidf.analyzer == "word"
     assert unicodedata.normalize("NFKC", word) in tfidf.vocabulary
 
 
 def test_one_letter_in_two_spellings_is_one_word() -> None:
-    tfidf = TfIdf.learn(["caf\u00e9 au lait", "un caf\u00e9"])
+    tfidf = fit(["caf\u00e9 au lait", "un caf\u00e9"])
     assert torch.equal(tfidf(["cafe\u0301"]), tfidf(["CAF\u00c9"]))
 
 
 @pytest.mark.parametrize("texts", [["这部电影很好看", "这部电影不好看"], ["!!! ???", "?!"]])
 def test_texts_without_words_go_by_letters(texts: list[str]) -> None:
-    tfidf = TfIdf.learn(texts)
+    tfidf = fit(texts)
     assert tfidf.analyzer == "char"
     assert tfidf(texts).norm(dim=1).gt(0.99).all()
 
@@ -119,12 +124,12 @@ def test_texts_without_words_go_by_letters(texts: list[str]) -> None:
 @pytest.mark.parametrize("texts", [["", None], []])
 def test_texts_with_nothing_in_them_are_refused(texts: list[str | None]) -> None:
     with pytest.raises(ValueError, match=f"need texts with words in them, got {len(texts)} that are empty"):
-        TfIdf.learn(texts)
+        fit(texts)
 
 
 @pytest.mark.parametrize("texts", [reviews(), many_words()])
 def test_words_come_back_from_a_checkpoint(tmp_path: Path, texts: list[str]) -> None:
-    tfidf = TfIdf.learn(texts)
+    tfidf = fit(texts)
     save(tmp_path / "state", tfidf.state)
     back = TfIdf.from_state(load(tmp_path / "state"))
     assert back == tfidf
@@ -141,7 +146,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_sentences_are_the_vectors_of_the_encoder(folder: Path) -> None:
     told: list[tuple[int, int]] = []
-    sentences = Sentences(folder)
+    sentences = SentenceEncoder(folder)
     found = sentences(["a good film .", None], progress=lambda done, total: told.append((done, total)))
     torch.testing.assert_close(found, embed(folder, ["a good film .", ""], depth=2 / 3))
     assert found.shape == (2, sentences.width)
@@ -151,26 +156,26 @@ def test_sentences_are_the_vectors_of_the_encoder(folder: Path) -> None:
 
 def test_sentences_come_back_from_a_checkpoint_if_the_encoder_is_there(tmp_path: Path, folder: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "encoder")
-    sentences = Sentences(moved, length=6)
+    sentences = SentenceEncoder(moved, length=6)
     save(tmp_path / "state", sentences.state)
-    assert Sentences.from_state(load(tmp_path / "state")) == sentences
+    assert SentenceEncoder.from_state(load(tmp_path / "state")) == sentences
     shutil.rmtree(moved)
-    with pytest.raises(ValueError, match=f"need the encoder of the training, but {moved} is gone"):
-        Sentences.from_state(load(tmp_path / "state"))
+    with pytest.raises(ValueError, match=f"need the encoder used in training, but {moved} is gone"):
+        SentenceEncoder.from_state(load(tmp_path / "state"))
 
 
 def test_an_encoder_that_has_changed_is_refused(tmp_path: Path, folder: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "encoder")
-    state = Sentences(moved).state
+    state = SentenceEncoder(moved).state
     with (moved / "model.safetensors").open("ab") as file:
         file.write(b"more")
     with pytest.raises(ValueError, match="has changed since"):
-        Sentences.from_state(state)
+        SentenceEncoder.from_state(state)
 
 
 def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need the folder of a transformers model"):
-        Sentences(tmp_path)
+        SentenceEncoder(tmp_path)
 
 
 def install(site: Path, folder: Path) -> Path:
@@ -192,9 +197,9 @@ def test_an_installed_encoder_is_found_without_importing_it(
 def test_the_installed_encoder_takes_the_place_of_the_same_one(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = {**Sentences(folder).state, "folder": str(tmp_path / "gone")}
+    state = {**SentenceEncoder(folder).state, "folder": str(tmp_path / "gone")}
     model = install(tmp_path, folder)
     monkeypatch.syspath_prepend(tmp_path)
-    assert Sentences.from_state(state).folder == model
+    assert SentenceEncoder.from_state(state).folder == model
     with pytest.raises(ValueError, match="is gone"):
-        Sentences.from_state({**state, "checksum": "another"})
+        SentenceEncoder.from_state({**state, "checksum": "another"})

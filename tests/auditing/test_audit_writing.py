@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rockafellian.auditing.data.reading import DELIMITERS, Source, read
-from rockafellian.auditing.data.writing import check_free, suffix_for, write_rows, write_table
+from rockafellian.auditing.data.writing import check_writable, suffix_for, write_rows, write_table
 
 #: Letters that matter to a CSV file come often; no half of a pair and, at the start of a name, no byte order mark.
 letters = st.sampled_from("\"',;\t|\r\n ab1=-\u2028é") | st.characters(codec="utf-8", exclude_characters="\ufeff")
@@ -96,10 +96,10 @@ def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_exists_is_only_replaced_by_force(tmp_path: Path) -> None:
     (tmp_path / "here.csv").touch()
     with pytest.raises(ValueError, match="exists; name another, or pass --force"):
-        check_free(tmp_path / "here.csv", force=False)
-    check_free(tmp_path / "here.csv", force=True)
+        check_writable(tmp_path / "here.csv", force=False)
+    check_writable(tmp_path / "here.csv", force=True)
     with pytest.raises(ValueError, match="need a folder that exists"):
-        check_free(tmp_path / "nowhere" / "new.csv", force=True)
+        check_writable(tmp_path / "nowhere" / "new.csv", force=True)
 
 
 def test_a_copy_ends_like_the_data() -> None:

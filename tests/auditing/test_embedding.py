@@ -69,7 +69,7 @@ def test_transformers_is_as_talkative_afterwards_as_it_was(folder: Path) -> None
         transformers.logging.set_verbosity_warning()
 
 
-def test_a_long_text_is_read_in_pieces_and_no_more_of_them_than_told(folder: Path) -> None:
+def test_a_long_text_is_read_in_pieces_and_no_more_of_them_than_set(folder: Path) -> None:
     long = "good good good good bad bad bad bad film film film film"
     one, two, all_of_it = (embed(folder, [long, "good"], length=6, pieces=pieces) for pieces in (1, 2, 9))
     assert not torch.allclose(one[0], two[0], atol=1e-4)

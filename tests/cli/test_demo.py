@@ -35,12 +35,12 @@ def test_the_demo_shows_what_the_method_is_for_on_every_seed_and_marks_itself_do
     assert summary["settings"]["contamination"] == 0.4
     assert len(summary["seeds"]) == 2
     assert all(row["rrm"] > max(row["plain"] + 0.2, 0.93) and row["precision"] > 0.9 for row in summary["seeds"])
-    for name in ("weights.png", "suspects.png", "history.png"):
+    for name in ("weights.png", "label_issues.png", "history.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-    suspects = list(csv.DictReader((folder / "suspects.csv").read_text().splitlines()))
-    assert len(suspects) == 20
-    assert sum(row["given_label"] != row["true_label"] for row in suspects) >= 19
-    assert sum(row["suggested_label"] == row["true_label"] for row in suspects) >= 15
+    issues = list(csv.DictReader((folder / "label_issues.csv").read_text().splitlines()))
+    assert len(issues) == 20
+    assert sum(row["given_label"] != row["true_label"] for row in issues) >= 19
+    assert sum(row["predicted_label"] == row["true_label"] for row in issues) >= 15
     assert (folder / "DONE").exists()
 
 
@@ -96,7 +96,7 @@ def test_bad_options_get_one_line_and_exit_2(arguments, message: str, tmp_path: 
     assert Path("file").read_text() == "mine"
 
 
-def test_the_version_is_told(monkeypatch, capsys) -> None:
+def test_the_version_is_printed(monkeypatch, capsys) -> None:
     assert answer(monkeypatch, capsys, "--version")[:2] == (0, f"{rk.__version__}\n")
 
 

@@ -1,1 +1,1 @@
-"""Your own data: read, train, list label issues, review."""
+"""Your own data: read them, train on them, list the label issues, review them."""

@@ -8,6 +8,29 @@ from typing import Annotated, Any
 
 import typer
 
+Data = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, .npz, or a folder with one sub-folder per class.")]
+Label = Annotated[list[str] | None, typer.Option(help="The label column; repeat it for several columns of 0 and 1.")]
+Text = Annotated[str | None, typer.Option(help="Learn from the texts in this column only.")]
+Image = Annotated[str | None, typer.Option(help="Learn from the images at the paths in this column only.")]
+Valid = Annotated[Path | None, typer.Option(help="Validation data, never trained on.")]
+Out = Annotated[Path | None, typer.Option(help="The folder of the run; by default a new one in runs/.")]
+Contamination = Annotated[str, typer.Option(help="The noise rate if you know it; auto estimates it.")]
+Loss = Annotated[str | None, typer.Option(help="cce (the default), mse, mae, gce, truncated_gce or elr.")]
+Attack = Annotated[str | None, typer.Option(help="Adversarial training with fgsm or pgd; needs --eps.")]
+Eps = Annotated[float | None, typer.Option(help="The size of the attack, in standard deviations of the inputs.")]
+Epochs = Annotated[int | None, typer.Option(help="The number of epochs.")]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal results.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps, ...; by default a GPU if there is one.")]
+Encoder = Annotated[str, typer.Option(help="auto, none, efficientnet-lite0, or a transformers folder for texts.")]
+Id = Annotated[str | None, typer.Option("--id", help="The column that names the rows.")]
+Separator = Annotated[str | None, typer.Option(help="Separator between several labels in one cell.")]
+ForceRun = Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, with the same options.")]
+
+Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
+MovedData = Annotated[Path | None, typer.Option(help="The data of the run, if they have moved.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands; `train` is another name of `audit`."""
@@ -20,108 +43,86 @@ def register(app: typer.Typer) -> None:
 
 
 def audit(
-    data: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, .npz, or a folder with one sub-folder per class.")],
-    label: Annotated[
-        list[str] | None, typer.Option(help="The column with the labels; again for more columns of 0 and 1.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Learn from the texts in this column.")] = None,
-    image: Annotated[str | None, typer.Option(help="Learn from the images at the paths in this column.")] = None,
-    valid: Annotated[
-        Path | None, typer.Option(help="Other data to measure accuracy on; its labels teach nothing.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder of the run; a new one in runs/ without it.")] = None,
-    contamination: Annotated[str, typer.Option(help="The share of wrong labels, or auto to find it.")] = "auto",
-    loss: Annotated[str | None, typer.Option(help="cce, mse, mae, gce, truncated_gce or elr.")] = None,
-    attack: Annotated[str | None, typer.Option(help="fgsm or pgd: train against it, with --eps.")] = None,
-    eps: Annotated[float | None, typer.Option(help="How far the attack may go, in standard deviations.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="How long to train.")] = None,
-    seed: Annotated[int, typer.Option(help="Equal seeds, equal results.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, ...: a GPU if there is one.")] = None,
-    encoder: Annotated[
-        str, typer.Option(help="auto, none, efficientnet-lite0, or a folder of a transformers model for texts.")
-    ] = "auto",
-    id_column: Annotated[str | None, typer.Option("--id", help="The column that names the rows.")] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="What stands between the labels of a cell with several.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder, with equal options.")
-    ] = False,
+    data: Data,
+    label: Label = None,
+    text: Text = None,
+    image: Image = None,
+    valid: Valid = None,
+    out: Out = None,
+    contamination: Contamination = "auto",
+    loss: Loss = None,
+    attack: Attack = None,
+    eps: Eps = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
+    device: Device = None,
+    encoder: Encoder = "auto",
+    id_column: Id = None,
+    separator: Separator = None,
+    force: ForceRun = False,
+    resume: Resume = False,
 ) -> None:
-    """Your own data: train a robust model, list the labels that look wrong, and write a page to review them."""
-    from rockafellian.auditing.commands.run import train as run
-    from rockafellian.auditing.commands.show import show as show_run
+    """Train on your data, find the mislabeled rows, and write a page to review them."""
+    from rockafellian.auditing.commands.run import run
     from rockafellian.auditing.data.settings import Settings
 
-    settings = Settings(
-        label=tuple(label or ()),
-        text=text,
-        image=image,
-        id=id_column,
-        separator=separator,
-        contamination=_share(contamination),
-        loss=loss,
-        attack=attack,
-        eps=eps,
-        epochs=epochs,
-        encoder=encoder,
-        seed=seed,
-        device=device,
-    )
-    folder, _ = run(data, settings, out=out, valid=valid, force=force, resume=resume)
-    show_run(folder, sys.stdout)
+    rate = _number_or_text(contamination)
+    chosen = (text, image, id_column, separator, rate, loss, attack, eps, epochs, encoder, seed, device)
+    settings = Settings(tuple(label or ()), *chosen)
+    audited = run(data, settings, out=out, valid=valid, force=force, resume=resume)
+    assert audited.folder is not None
+    show(audited.folder)
 
 
-def show(run: Annotated[Path, typer.Argument(help="The folder of a run.")]) -> None:
-    """What a run found, in the terminal."""
-    from rockafellian.auditing.commands.show import show as show_run
+def show(run: Run) -> None:
+    """Print what a run found."""
+    from rockafellian.auditing.commands.show import show as print_summary
 
-    show_run(run, sys.stdout)
+    print_summary(run, sys.stdout)
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    data: Annotated[Path, typer.Argument(help="New rows of the kind that it was trained on.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write, .csv, .tsv or .parquet.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    run: Run,
+    data: Annotated[Path, typer.Argument(help="New rows, of the kind of the training data.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write: .csv, .tsv or .parquet.")] = None,
+    force: Force = False,
 ) -> None:
-    """New rows with what the trained model says of them: a label, and the probability of each class."""
-    from rockafellian.auditing.commands.predict import predict as say
+    """Predict new rows: the label, and the probability of each class."""
+    from rockafellian.auditing.commands.predict import predict as write_predictions
 
     path = out or Path(f"{data.stem}-predicted.csv")
-    print(f"wrote {say(run, data, path, force=force):,} rows to {path}")
+    print(f"wrote {write_predictions(run, data, path, force=force):,} rows to {path}")
 
 
 def apply(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    decisions: Annotated[Path, typer.Argument(help="What its page exported.")],
+    run: Run,
+    decisions: Annotated[Path, typer.Argument(help="The decisions exported from the page of the run.")],
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .tsv, .parquet or .npz.")],
-    data: Annotated[Path | None, typer.Option(help="The data of the run, if they have moved.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    data: MovedData = None,
+    force: Force = False,
 ) -> None:
-    """The data of a run as you decided: relabelled and removed rows, everything else as it was."""
-    from rockafellian.auditing.commands.apply import apply as carry_out
+    """Write the data of a run with your decisions: relabeled rows changed, dropped rows left out."""
+    from rockafellian.auditing.commands.apply import apply as apply_decisions
 
-    made = carry_out(run, decisions, out, data, force=force)
-    print(f"wrote {made.rows:,} rows to {out}: {made.relabelled:,} relabelled, {made.removed:,} removed")
+    made = apply_decisions(run, decisions, out, data, force=force)
+    print(f"wrote {made.rows:,} rows to {out}: {made.relabeled:,} relabeled, {made.dropped:,} dropped")
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[Path, typer.Option(help="The JSON file to write; the labelling page goes beside it as .xml.")],
-    everything: Annotated[bool, typer.Option("--all", help="All rows, not only those that look wrong.")] = False,
-    data: Annotated[Path | None, typer.Option(help="The data of the run, if they have moved.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    run: Run,
+    out: Annotated[Path, typer.Option(help="The JSON file to write; the labeling interface goes beside it as .xml.")],
+    everything: Annotated[bool, typer.Option("--all", help="All rows, not only the flagged ones.")] = False,
+    data: MovedData = None,
+    force: Force = False,
 ) -> None:
-    """The suspects of a run as tasks for Label Studio, each with the suggested label."""
+    """Write the label issues of a run as tasks for Label Studio, with predictions."""
     from rockafellian.auditing.commands.export import export as write_tasks
 
     print(f"wrote {write_tasks(run, out, everything=everything, data=data, force=force):,} tasks to {out}")
 
 
-def _share(text: str) -> Any:
-    """A number, or the word as it is, for the settings to judge."""
+def _number_or_text(text: str) -> Any:
+    """A number, or the text as it is; the settings check it."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`rockafellian demo`: scikit-learn's digits with 40 % wrong labels, plain training beside RRM, and a report."""
+"""`rockafellian demo`: plain training and RRM on scikit-learn's digits with 40 % label noise, and a report."""
 
 from __future__ import annotations
 
@@ -36,19 +36,32 @@ except ImportError as error:
     raise missing("scikit-learn, which brings the digits", "demo") from error
 
 
-LEAST_EPOCHS = 10
+#: Some epochs are needed to estimate the noise rate, and some to use the estimate.
+MIN_EPOCHS = 10
+N_ISSUES = 20
 COLUMNS = {
     "plain": "plain training",
     "rrm": "RRM",
-    "estimate": "wrong labels, as RRM estimates",
-    "precision": "removed rows that are wrong",
-    "recall": "wrong rows that are removed",
+    "estimate": "estimated noise rate",
+    "precision": "removed rows that are mislabeled",
+    "recall": "mislabeled rows that are removed",
 }
+PICTURES = {
+    "weights.png": "Weights of clean and of mislabeled rows over the epochs: mean, and 5th to 95th percentile",
+    "label_issues.png": "The twenty label issues with the lowest margin",
+    "history.png": "The training with RRM",
+}
+STYLE = """
+:root { color-scheme: light dark }
+body { font: 1rem/1.5 system-ui; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+td, th { padding: .2rem .8rem; text-align: right } td:first-child, th:first-child { text-align: left }
+img { max-width: 100%; background: white }
+"""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the demo trains with. No clean label is used before the test, nor is the share of wrong ones told."""
+    """The settings of the demo. Neither clean labels nor the noise rate are used in training."""
 
     contamination: float = 0.4
     standardise: bool = True
@@ -61,7 +74,7 @@ class Settings:
 
 
 class Digits(NamedTuple):
-    """Images, standardised by the mean and deviation of the training part or scaled to [0, 1], and true labels."""
+    """Images, standardized by mean and deviation of the training rows or scaled to [0, 1], and true labels."""
 
     train_x: Tensor
     train_y: Tensor
@@ -70,7 +83,7 @@ class Digits(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """A network, what became of it, and the weights of the rows after each epoch if they were re-weighted."""
+    """A trained network, its test accuracy, and the weights of the rows after each epoch if it was RRM."""
 
     model: nn.Module
     accuracy: float
@@ -80,18 +93,18 @@ class Trained(NamedTuple):
 
 
 def load(settings: Settings) -> Digits:
-    """The 1,797 digits of scikit-learn, split at random but always in the same way."""
+    """Return the 1,797 digits of scikit-learn, in a fixed random split."""
     bunch = load_digits()
     x, y = torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target)
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
     train, test = order[: settings.train_rows], order[settings.train_rows :]
-    deviation, centre = torch.std_mean(x[train])
-    x = (x - centre) / deviation if settings.standardise else x / 16
+    deviation, center = torch.std_mean(x[train])
+    x = (x - center) / deviation if settings.standardise else x / 16
     return Digits(x[train], y[train], x[test], y[test])
 
 
 def train(digits: Digits, noisy: Noisy, settings: Settings, *, seed: int, robust: bool) -> Trained:
-    """Plain training, or RRM; equal in all else."""
+    """Train plainly, or with RRM; everything else is equal."""
     torch.manual_seed(seed)
     width = settings.hidden
     model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
@@ -116,45 +129,54 @@ def train(digits: Digits, noisy: Noisy, settings: Settings, *, seed: int, robust
 
 
 def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Path:
-    """Train, print what came out, and write it all to a new folder that is marked DONE last."""
+    """Train, print the results, and write them to a new folder, which is marked DONE last; return the folder."""
     settings = settings or Settings()
     if seeds < 1:
         raise ValueError(f"need at least one seed, got {seeds}")
-    if settings.epochs < LEAST_EPOCHS:
+    if settings.epochs < MIN_EPOCHS:
         raise ValueError(
-            f"need at least {LEAST_EPOCHS} epochs, to find how many labels are wrong and use it; got {settings.epochs}"
+            f"need at least {MIN_EPOCHS} epochs, to estimate the noise rate and use it; got {settings.epochs}"
         )
-    torch.set_num_threads(1)  # for a network this small a second thread costs more than it brings
+    torch.set_num_threads(1)  # for a network this small a second thread costs more time than it saves
     digits = load(settings)
     folder = _new_folder(parent)
-    rows = []
-    for seed in range(seeds):
-        noisy = uniform(digits.train_y, settings.contamination, n_classes=10, seed=seed)
-        plain = train(digits, noisy, settings, seed=seed, robust=False)
-        robust = train(digits, noisy, settings, seed=seed, robust=True)
-        rows.append(_row(seed, plain, robust))
-        print(
-            "seed {seed}: test accuracy {plain:.1%} by plain training, {rrm:.1%} by RRM, which takes {estimate:.1%} of "
-            "the labels for wrong; of the removed rows {precision:.1%} are wrong, of the wrong rows {recall:.1%} are "
-            "removed".format(**rows[-1])
-        )
-        if seed == 0:
-            _draw(folder, digits, noisy, robust)
-    summary = {
-        "command": f"rockafellian demo --seeds {seeds} --epochs {settings.epochs}",
+    rows = [_compare(digits, settings, seed, folder) for seed in range(seeds)]
+    summary = _summarize(rows, settings)
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    (folder / "report.html").write_text(_page(summary, folder))
+    (folder / "DONE").touch()
+    print(f"wrote {folder / 'report.html'}")
+    print(f"next, review the labels themselves: rockafellian audit {folder / 'digits.npz'}")
+    return folder
+
+
+def _compare(digits: Digits, settings: Settings, seed: int, folder: Path) -> dict[str, float]:
+    """Train both ways with one seed, and print and return the figures; the first seed is also drawn."""
+    noisy = uniform(digits.train_y, settings.contamination, n_classes=10, seed=seed)
+    plain = train(digits, noisy, settings, seed=seed, robust=False)
+    robust = train(digits, noisy, settings, seed=seed, robust=True)
+    row = _row(seed, plain, robust)
+    print(
+        "seed {seed}: test accuracy {plain:.1%} by plain training, {rrm:.1%} by RRM; estimated noise rate "
+        "{estimate:.1%}; {precision:.1%} of the removed rows are mislabeled, {recall:.1%} of the mislabeled rows "
+        "are removed".format(**row)
+    )
+    if seed == 0:
+        _draw(folder, digits, noisy, robust)
+    return row
+
+
+def _summarize(rows: list[dict[str, float]], settings: Settings) -> dict[str, Any]:
+    several = len(rows) > 1
+    return {
+        "command": f"rockafellian demo --seeds {len(rows)} --epochs {settings.epochs}",
         "date": date.today().isoformat(),
         "versions": {name: version(name) for name in ("rockafellian", "torch", "numpy", "scikit-learn")},
         "settings": asdict(settings),
         "seeds": rows,
         "mean": {name: mean(row[name] for row in rows) for name in COLUMNS},
-        "deviation": {name: stdev(row[name] for row in rows) if seeds > 1 else None for name in COLUMNS},
+        "deviation": {name: stdev(row[name] for row in rows) if several else None for name in COLUMNS},
     }
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    (folder / "report.html").write_text(_page(summary, folder))
-    (folder / "DONE").touch()
-    print(f"wrote {folder / 'report.html'}")
-    print(f"now review the labels themselves: rockafellian train {folder / 'digits.npz'}")
-    return folder
 
 
 def _row(seed: int, plain: Trained, robust: Trained) -> dict[str, float]:
@@ -175,21 +197,21 @@ def _draw(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
     trained.history.plot(folder / "history.png")
     epochs = range(1, len(trained.values) + 1)
     plot_weights(trained.values, noisy.mask, epochs).savefig(folder / "weights.png", dpi=120)
-    _write_suspects(folder, digits, noisy, trained)
+    _write_issues(folder, digits, noisy, trained)
     np.savez(folder / "digits.npz", X=digits.train_x.reshape(-1, 8, 8).numpy(), y=noisy.labels.numpy())
 
 
-def _write_suspects(folder: Path, digits: Digits, noisy: Noisy, trained: Trained, how_many: int = 20) -> None:
-    """The removed rows that it is surest of, as pictures and as a table, with what the network takes them for."""
+def _write_issues(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
+    """The removed rows that contradict their label most, as pictures and as a table with the predicted labels."""
     assert trained.weights is not None
-    worst = findings(trained.weights).issues.worst(how_many)
-    surest, suggested = torch.from_numpy(worst.index), torch.from_numpy(worst.predicted)
-    columns = [surest, noisy.labels[surest], suggested, digits.train_y[surest]]
+    found = findings(trained.weights).issues.worst(N_ISSUES)
+    worst = torch.from_numpy(found.index)
+    columns = [worst, noisy.labels[worst], torch.from_numpy(found.predicted), digits.train_y[worst]]
     table = list(zip(*(column.tolist() for column in columns), strict=True))
-    titles = [f"row {row}\ngiven {given}, looks like {looks}" for row, given, looks, _ in table]
-    plot_images(digits.train_x[surest].reshape(-1, 8, 8), titles).savefig(folder / "suspects.png", dpi=120)
-    with (folder / "suspects.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("row", "given_label", "suggested_label", "true_label"), *table])
+    titles = [f"row {index}\nlabeled {given}, predicted {predicted}" for index, given, predicted, _ in table]
+    plot_images(digits.train_x[worst].reshape(-1, 8, 8), titles).savefig(folder / "label_issues.png", dpi=120)
+    with (folder / "label_issues.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("index", "given_label", "predicted_label", "true_label"), *table])
 
 
 def _new_folder(parent: Path) -> Path:
@@ -200,38 +222,28 @@ def _new_folder(parent: Path) -> Path:
 
 def _page(summary: dict[str, Any], folder: Path) -> str:
     """One file that shows the figures and holds the pictures."""
-
-    def cells(tag: str, values: list[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(value)}</{tag}>" for value in values) + "</tr>"
-
-    heads = ["seed", *COLUMNS.values()]
-    body = [
-        cells("td", [str(row["seed"]), *(f"{row[name]:.1%}" for name in COLUMNS)])
-        for row in [*summary["seeds"], {"seed": "mean", **summary["mean"]}]
-    ]
-    pictures = {
-        "weights.png": "Weights of clean and of wrong rows over the epochs: mean, and 5th to 95th percentile",
-        "suspects.png": "The twenty rows it is surest are wrong, with the label given and the one it suggests",
-        "history.png": "The run with RRM",
-    }
+    rows = [*summary["seeds"], {"seed": "mean", **summary["mean"]}]
+    lines = [[str(row["seed"]), *(f"{row[name]:.1%}" for name in COLUMNS)] for row in rows]
+    table = [_cells("th", ["seed", *COLUMNS.values()]), *(_cells("td", line) for line in lines)]
     figures = [
         f"<h2>{escape(text)}</h2><img alt='{escape(text)}' src='data:image/png;base64,"
         f"{base64.b64encode((folder / name).read_bytes()).decode()}'>"
-        for name, text in pictures.items()
+        for name, text in PICTURES.items()
     ]
+    average = summary["mean"]
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>rockafellian: the demo</title>
-<style>
-:root {{ color-scheme: light dark }}
-body {{ font: 1rem/1.5 system-ui; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-td, th {{ padding: .2rem .8rem; text-align: right }} img {{ max-width: 100%; background: white }}
-</style>
-<h1>Digits with {summary["settings"]["contamination"]:.0%} wrong labels</h1>
-<p>Accuracy on clean test images after the last epoch. Neither training saw a clean label, nor was it told how
-many are wrong.</p>
-<table>{cells("th", heads)}{"".join(body)}</table>
+<style>{STYLE}</style>
+<h1>Test accuracy {average["rrm"]:.1%} by RRM, {average["plain"]:.1%} by plain training</h1>
+<p>Digits with {summary["settings"]["contamination"]:.0%} label noise. Accuracy on clean test images after
+the last epoch; neither training used a clean label or the noise rate.</p>
+<table>{"".join(table)}</table>
 {"".join(figures)}
 <p>{escape(summary["command"])}, {escape(summary["date"])}; {escape(json.dumps(summary["settings"]))}</p>
 </html>
 """
+
+
+def _cells(tag: str, values: list[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(value)}</{tag}>" for value in values) + "</tr>"

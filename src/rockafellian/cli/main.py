@@ -41,7 +41,7 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command; every error a user can mend is one line and exit code 2."""
+    """Run the command; an error in the input is one line and exit code 2."""
     try:
         build_app()()
     except (ValueError, OSError, ImportError, FloatingPointError) as error:

@@ -1,1 +1,1 @@
-"""What a user asks for: one file a command."""
+"""The commands, one a file, the folder of a run, and the files in it."""

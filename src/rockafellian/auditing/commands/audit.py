@@ -1,13 +1,16 @@
-"""`rk.audit`: the whole job in one call. Everything that needs an extra is loaded when it is called."""
+"""`rk.audit`: the whole job in one call. Everything that needs an extra is imported when it is called."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rockafellian.method.noise_rate import Estimate
 from rockafellian.training.history import History
@@ -15,74 +18,95 @@ from rockafellian.training.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow as pa
 
-    from rockafellian.auditing.model.audit import Audit
-    from rockafellian.auditing.model.classifier import Model
+    from rockafellian.auditing.data.labels import Classes
+    from rockafellian.auditing.model.classifier import Classifier
+    from rockafellian.auditing.model.problem import Problem
+    from rockafellian.weights.sample_weights import SampleWeights
+
+NO_NOISE_RATE = "training ended before the noise rate was estimated, so nothing is flagged; raise --epochs"
+#: How many label issues a notebook shows.
+N_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audited:
-    """What `audit` found. Frames are of the kind that was passed; rows keep their order."""
+    """What `audit` found. Frames are of the kind that was passed, and rows keep their order."""
 
-    inner: Audit
-    folder: Path | None  # of the run, if one was written
+    problem: Problem
+    model: Classifier  # trained; `model.save(folder)` keeps it
+    history: History  # the epochs and the re-weightings
+    weights: SampleWeights  # of the rows with a label
+    losses: NDArray[np.float32]  # of the rows with a label, after training
+    predicted: Classes  # of all rows, in the form of the given labels
+    table: pa.Table  # the findings
+    seconds: float
+    folder: Path | None = None  # of the run, if one was written
 
     def __repr__(self) -> str:
-        return f"Audited({len(self.inner.problem.source)} rows, {int(self.inner.flagged.sum())} labels look wrong)"
+        return f"Audited({len(self.problem.source)} rows, {self.flagged.sum()} label issues)"
 
-    @property
+    def _repr_html_(self) -> str:
+        """The worst label issues, for notebooks."""
+        worst = self.findings[self.flagged].sort_values("label_quality")[:N_SHOWN]
+        return f"<p>{escape(repr(self))}</p>{worst.to_html(index=False, justify='left')}"
+
+    @cached_property
+    def flagged(self) -> NDArray[np.bool_]:
+        """The rows that are label issues."""
+        marked: NDArray[np.bool_] = self.table.column("is_label_issue").to_numpy()
+        return marked
+
+    @cached_property
     def findings(self) -> pandas.DataFrame:
-        """A row for each row of the data: given and predicted label, quality, whether it looks wrong, and why."""
-        from rockafellian.auditing.report.outputs import findings_table
-
-        frame: pandas.DataFrame = findings_table(self.inner).to_pandas()
+        """A line for each row of the data: given and predicted label, label quality, whether it is flagged, and why."""
+        frame: pandas.DataFrame = self.table.to_pandas()
         return frame
 
     @property
     def cleaned(self) -> Any:
-        """The data without the rows that look wrong."""
-        source = self.inner.problem.source
-        return source.like_given(source.table, ~self.inner.flagged)
+        """The data without the flagged rows."""
+        source = self.problem.source
+        return source.to_frame(source.table, ~self.flagged)
 
     @property
-    def relabelled(self) -> Any:
-        """The data with the suggested label in the rows that look wrong."""
-        from rockafellian.auditing.data.labels import relabelled
+    def relabeled(self) -> Any:
+        """The data with the predicted label in the flagged rows."""
+        table, columns = self.relabeled_table(), self.problem.labels.columns
+        return self.problem.source.to_frame(table, np.ones(len(table), bool), columns)
 
-        audit, problem = self.inner, self.inner.problem
-        table = relabelled(problem.source, problem.labels, audit.to_relabel, audit.suggested)
-        return problem.source.like_given(table, ~np.zeros(len(table), bool), problem.labels.columns)
+    def relabeled_table(self) -> pa.Table:
+        """Return what `relabeled` shows, as a pyarrow table."""
+        from rockafellian.auditing.data.labels import relabel
+
+        return relabel(self.problem.source, self.problem.labels, self.flagged, self.predicted)
 
     @property
     def estimate(self) -> Estimate | None:
-        """The share of wrong labels; None if it was told."""
-        return self.inner.estimate
+        """The estimated noise rate with its 90 % interval; None if the noise rate was set."""
+        return self.weights.estimate
 
     @property
-    def history(self) -> History:
-        """The epochs and the re-weightings."""
-        return self.inner.history
-
-    @property
-    def model(self) -> Model:
-        """The trained classifier; `save` and `load` keep it in a folder."""
-        return self.inner.model
+    def notices(self) -> list[str]:
+        """What a user should know about the data and the training."""
+        return self.problem.notices + ([] if self.weights.history else [NO_NOISE_RATE])
 
     def predict(self, data: Any) -> pandas.DataFrame:
-        """The probability of each class for new rows, under the index of a frame that has one."""
+        """Return the probability of each class for new rows, with the index of a pandas frame."""
         import pandas
 
         from rockafellian.auditing.data.reading import read
 
-        said = self.model.probabilities(read(data, labelled=False))
+        probabilities = self.model.probabilities(read(data, labeled=False))
         index = data.index if isinstance(data, pandas.DataFrame) else None
-        return pandas.DataFrame(said, index=index, columns=self.model.classes)
+        return pandas.DataFrame(probabilities, index=index, columns=self.model.classes)
 
     def report(self, path: str | Path) -> None:
-        """Write the page to review the suspects on."""
-        from rockafellian.auditing.report.outputs import write_report
+        """Write the page to review the label issues on."""
+        from rockafellian.auditing.commands.outputs import write_report
 
-        write_report(self.inner, Path(path))
+        write_report(self, Path(path), key=str(path))
 
 
 def audit(
@@ -105,32 +129,21 @@ def audit(
     out: str | Path | None = None,
     progress: Progress = "auto",
 ) -> Audited:
-    """Train on a frame of pandas, polars or pyarrow, a file or a folder, and find the labels that look wrong.
+    """Train on your data with RRM, and find the mislabeled rows.
 
-    `label` names the column of labels, or several of 0 and 1. The rest is as in `rockafellian train`; with `out` the
-    same folder is written, with its page, its corrected data and its model.
+    Args:
+        data: a frame of pandas, polars or pyarrow, a file, or a folder with one sub-folder per class.
+        valid: validation data, never trained on.
+        out: a folder for the files that `rockafellian audit` writes.
+
+    The other arguments are the options of that command.
     """
-    from rockafellian.auditing.commands.run import train
+    from rockafellian.auditing.commands.run import audit_prepared, run
     from rockafellian.auditing.data.settings import Settings
-    from rockafellian.auditing.model.audit import audit_problem
     from rockafellian.auditing.model.problem import prepare
 
-    settings = Settings(
-        label=(label,) if isinstance(label, str) else tuple(label),
-        text=text,
-        image=image,
-        id=id,
-        separator=separator,
-        contamination=contamination,
-        loss=loss,
-        attack=attack,
-        eps=eps,
-        epochs=epochs,
-        encoder=encoder,
-        seed=seed,
-        device=device,
-    )
+    chosen = (text, image, id, separator, contamination, loss, attack, eps, epochs, encoder, seed, device)
+    settings = Settings((label,) if isinstance(label, str) else tuple(label), *chosen)
     if out is None:
-        return Audited(audit_problem(prepare(data, settings, valid, progress), progress=progress), None)
-    folder, found = train(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)
-    return Audited(found, folder)
+        return audit_prepared(prepare(data, settings, valid, progress), progress=progress)
+    return run(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)

@@ -1,4 +1,4 @@
-"""Tasks for Label Studio: each suspect with the suggestion as a prediction, and the page it is shown on."""
+"""`rockafellian export`: label issues as tasks for Label Studio, with predictions, and its labeling interface."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from rockafellian._internal.files import atomic_write
+from rockafellian.auditing.commands.outputs import write_json
 from rockafellian.auditing.commands.run import open_run, reread
-from rockafellian.auditing.data.labels import JOINT
+from rockafellian.auditing.data.labels import DEFAULT_SEPARATOR
 from rockafellian.auditing.data.reading import Source
-from rockafellian.auditing.data.writing import check_free
+from rockafellian.auditing.data.writing import check_writable
 from rockafellian.auditing.features.kinds import Images, Kind
-from rockafellian.auditing.model.classifier import Model
-from rockafellian.auditing.report.outputs import write_json
+from rockafellian.auditing.model.classifier import Classifier
 
-#: By kind of data: the tag that shows it, and the key of a task that it reads.
+#: By kind of data: the tag that shows it, and its key in a task.
 TAGS = {"table": ("Table", "values"), "texts": ("Text", "text"), "images": ("Image", "image")}
 
 
 def export(folder: Path, out: Path, *, everything: bool = False, data: Path | None = None, force: bool = False) -> int:
-    """Write the suspects of a run, or all its rows, as tasks, and the labelling page beside them; how many they are."""
-    check_free(out, force)
+    """Write the label issues of a run, or all its rows, as tasks, and the labeling interface; return how many."""
+    check_writable(out, force)
     described = open_run(folder)
     source = reread(folder, described, data)
-    model = Model.load(folder / "model")
+    model = Classifier.load(folder / "model")
     table = pyarrow.parquet.read_table(folder / "findings.parquet")
     chosen = table if everything else table.filter(pc.field("is_label_issue"))
-    joint = described["settings"]["separator"] or JOINT
-    tasks = [_task(model, source, row, joint) for row in chosen.sort_by("label_quality").to_pylist()]
+    separator = described["settings"]["separator"] or DEFAULT_SEPARATOR
+    tasks = [_task(model, source, row, separator) for row in chosen.sort_by("label_quality").to_pylist()]
     write_json(out, tasks)
     with atomic_write(out.with_suffix(".xml")) as partial:
-        partial.write_text(labelling_page(model), encoding="utf-8")
+        partial.write_text(labeling_interface(model), encoding="utf-8")
     return len(tasks)
 
 
-def labelling_page(model: Model) -> str:
-    """What to paste into the labelling interface of a Label Studio project."""
+def labeling_interface(model: Classifier) -> str:
+    """Return the XML to paste into the labeling interface of a Label Studio project."""
     tag, key = TAGS[model.kind.name]
     choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in model.classes)
-    how = "multiple" if model.several else "single"
+    how = "multiple" if model.multilabel else "single"
     return (
-        f'<View>\n  <{tag} name="content" value="${key}"/>\n  <Header value="Given: $given_label"/>\n'
+        f'<View>\n  <{tag} name="content" value="${key}"/>\n  <Header value="Labeled: $given_label"/>\n'
         f'  <Choices name="label" toName="content" choice="{how}">\n{choices}  </Choices>\n</View>\n'
     )
 
 
-def _task(model: Model, source: Source, found: dict[str, Any], joint: str) -> dict[str, Any]:
-    known = ("row", "id", "given_label", "reason")
+def _task(model: Classifier, source: Source, found: dict[str, Any], separator: str) -> dict[str, Any]:
+    known = ("index", "id", "given_label", "reason")
     task: dict[str, Any] = {
-        "data": {**_shown(model.kind, source, found["row"]), **{name: found[name] for name in known}},
+        "data": {**_content(model.kind, source, found["index"]), **{name: found[name] for name in known}},
         "meta": {"label_quality": found["label_quality"], "is_label_issue": found["is_label_issue"]},
     }
     if found["predicted_label"]:
-        choices = found["predicted_label"].split(joint) if model.several else [found["predicted_label"]]
+        choices = found["predicted_label"].split(separator) if model.multilabel else [found["predicted_label"]]
         result = {"from_name": "label", "to_name": "content", "type": "choices", "value": {"choices": choices}}
         made_by = f"rockafellian {version('rockafellian')}"
         score = found["predicted_probability"]
@@ -66,9 +66,9 @@ def _task(model: Model, source: Source, found: dict[str, Any], joint: str) -> di
     return task
 
 
-def _shown(kind: Kind, source: Source, row: int) -> dict[str, Any]:
-    """What the tag shows: files through Label Studio's local storage, whose root is then the folder of the data."""
+def _content(kind: Kind, source: Source, row: int) -> dict[str, Any]:
+    """What the tag shows; image files come from Label Studio's local storage, whose root is the folder of the data."""
     if isinstance(kind, Images) and kind.column is not None:
         return {"image": f"/data/local-files/?d={quote(str(source.column(kind.column)[row]))}"}
-    shown = kind.shown(source, row)
-    return {TAGS[kind.name][1]: shown[TAGS[kind.name][1]]}
+    key = TAGS[kind.name][1]
+    return {key: kind.preview(source, row)[key]}

@@ -1,1 +1,1 @@
-"""Files, folders and frames; their label column; what a user may set."""
+"""Data as they come and go: files, folders and frames, label columns, settings."""

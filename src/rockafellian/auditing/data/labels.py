@@ -1,4 +1,4 @@
-"""The label column, or several: which classes there are, which each row was given, and how others are put there."""
+"""The label column or columns: the classes, those of each row, and how other labels are written there."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from rockafellian.auditing.data.reading import Source
 
 Classes: TypeAlias = NDArray[Any]
 
-LEAST_ROWS = 20
-#: What stands between the labels of a row that has several, unless its data have another separator.
-JOINT = " | "
-#: What people write for "has it" and "has it not" in a column of its own for each label.
+MIN_ROWS = 20
+#: Between several labels of one row, unless the data have a separator of their own.
+DEFAULT_SEPARATOR = " | "
+#: What people write in a column that says for one label whether each row has it.
 YES, NO = {"1", "true", "yes", "y", "t", "x"}, {"0", "false", "no", "n", "f"}
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The classes by name, and the number of each row's (rows,); of rows with several labels which they have, as a mask
-    (rows, classes). A row that is not `known` was given none.
+    """The names of the classes, and the class of each row.
+
+    `given` holds class indices (rows,), or a mask (rows, classes) where rows may have several labels. A row that is not
+    `known` has no label.
     """
 
     columns: tuple[str, ...]
@@ -37,55 +39,61 @@ class Labels:
     separator: str | None = None
 
     @property
-    def joint(self) -> str:
-        """What stands between several labels of a row."""
-        return self.separator or JOINT
+    def shown_separator(self) -> str:
+        """The separator between several labels of one row wherever they are shown."""
+        return self.separator or DEFAULT_SEPARATOR
 
     @property
-    def several(self) -> bool:
+    def multilabel(self) -> bool:
         """Whether a row may have several labels, or none of them."""
         return self.given.ndim == 2
 
     def targets(self) -> Tensor:
-        """What a loss takes, for the known rows: the number of the class, or a 0 or 1 for each."""
+        """Return the targets of a loss for the known rows: class indices, or a 0 or 1 for each class."""
         given = self.given[self.known]
-        return torch.from_numpy(given.astype(np.float32) if self.several else given)
+        return torch.from_numpy(given.astype(np.float32) if self.multilabel else given)
 
-    def written(self, classes: Classes) -> NDArray[Any]:
-        """Labels in the form of `given` as a person reads them; None for -1."""
+    def as_text(self, classes: Classes) -> NDArray[Any]:
+        """Return labels, which have the form of `given`, as text; None for -1."""
         names = np.array([*self.names, None], dtype=object)
-        if not self.several:
+        if not self.multilabel:
             return names[classes]
         sets, place = np.unique(classes, axis=0, return_inverse=True)
-        joined = [self.joint.join(names[np.flatnonzero(each)]) for each in sets]
+        joined = [self.shown_separator.join(names[np.flatnonzero(each)]) for each in sets]
         return np.array(joined, dtype=object)[place.reshape(-1)]
 
 
 def read_labels(source: Source, columns: Sequence[str], separator: str | None = None) -> Labels:
-    """The labels in one column, or in several of 0 and 1; with a separator, or lists, a cell may hold many."""
+    """Return the labels in one column, or in several columns of 0 and 1.
+
+    Args:
+        source: the rows.
+        columns: the label column or columns.
+        separator: what separates several labels in one cell; cells that are lists need none.
+    """
     found = _read(source, columns, separator)
     _check(found, source)
     return found
 
 
-def read_like(source: Source, labels: Labels) -> Labels:
-    """The labels of other data, in the classes of these."""
+def read_labels_like(source: Source, labels: Labels) -> Labels:
+    """Return the labels of other data, as classes of `labels`."""
     found = _read(source, labels.columns, labels.separator)
     if unknown := sorted(set(found.names) - set(labels.names)):
         raise ValueError(
-            f"need the classes of the training data, got {unknown[0]!r} in column {labels.columns[0]!r}; "
+            f"need a class of the training data, got {unknown[0]!r} in column {labels.columns[0]!r}; "
             f"the classes are {', '.join(map(repr, labels.names[:20]))}"
         )
     places = np.array([*(labels.names.index(name) for name in found.names), -1])
-    if not labels.several:
+    if not labels.multilabel:
         return replace(found, names=labels.names, given=places[found.given])
     has = np.zeros((len(source), len(labels.names)), bool)
     has[:, places[:-1]] = found.given
     return replace(found, names=labels.names, given=has)
 
 
-def relabelled(source: Source, labels: Labels, rows: NDArray[np.bool_], classes: Classes) -> pa.Table:
-    """The table with other labels, in the form of `given`, in the marked rows; every other cell is as it was."""
+def relabel(source: Source, labels: Labels, rows: NDArray[np.bool_], classes: Classes) -> pa.Table:
+    """Return the table with other labels, which have the form of `given`, in the marked rows; other cells are kept."""
     table = source.table
     for name, cells in _cells(source, labels, classes).items():
         place, old = table.column_names.index(name), table.column(name)
@@ -115,27 +123,29 @@ def _read(source: Source, columns: Sequence[str], separator: str | None) -> Labe
 def _check(labels: Labels, source: Source) -> None:
     rows, classes, column = int(labels.known.sum()), len(labels.names), labels.columns[0]
     if rows == 0:
-        raise ValueError(f"need labels, got none in column {column!r}: all {len(source)} cells are empty; name another")
-    if classes < 2 and not labels.several:
-        raise ValueError(f"need at least two classes, got only {labels.names[0]!r} in column {column!r}; name another")
-    if classes * 2 > rows and not labels.several:
         raise ValueError(
-            f"need classes that come again and again, got {classes} different labels in {rows} rows of column "
-            f"{column!r}; it looks like an id or a number to predict: name another"
+            f"need labels, got none in column {column!r}: all {len(source)} cells are empty; name another column"
         )
-    joint = labels.joint
-    if labels.several and (mixed := [name for name in labels.names if joint in name]):
+    if classes < 2 and not labels.multilabel:
         raise ValueError(
-            f"need labels without {joint!r}, which stands between several of them; got {mixed[0]!r}; rename it"
+            f"need at least two classes, got only {labels.names[0]!r} in column {column!r}; name another column"
         )
-    if rows < LEAST_ROWS:
+    if classes * 2 > rows and not labels.multilabel:
         raise ValueError(
-            f"need at least {LEAST_ROWS} rows with a label, got {rows}; there is nothing to learn from fewer"
+            f"need classes of several rows each, got {classes} different labels in {rows} rows of column {column!r}; "
+            "it looks like an id or a number to predict: name another column"
         )
+    separator = labels.shown_separator
+    if labels.multilabel and (mixed := [name for name in labels.names if separator in name]):
+        raise ValueError(
+            f"need labels without {separator!r}, which separates several labels; got {mixed[0]!r}; rename it"
+        )
+    if rows < MIN_ROWS:
+        raise ValueError(f"need at least {MIN_ROWS} rows with a label, got {rows}; add labeled rows")
 
 
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Labels without the space around them; nothing at all is no label."""
+    """Labels without surrounding spaces; an empty cell is no label."""
     if pa.types.is_floating(cells.type):
         cells = cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells
         cells = pc.if_else(pc.is_finite(cells), cells, None)
@@ -145,25 +155,25 @@ def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
         text = pc.utf8_trim_whitespace(cells.cast(pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(
-            f"need labels that are text or numbers, got a column of {cells.type}; make text of it"
+            f"need labels that are text or numbers, got a column of {cells.type}; convert it to text"
         ) from error
     return pc.if_else(pc.equal(text, ""), None, text)
 
 
 def _encoded(text: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
-    """The different labels in order, and the place of each row's; -1 where there is none."""
+    """The different labels in order, and the index of each row's label; -1 where there is none."""
     coded = text.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     found = coded.dictionary.to_pylist()
     names = _in_order(found)
-    place = {name: number for number, name in enumerate(names)}
+    place = {name: index for index, name in enumerate(names)}
     remap = np.array([*(place[name] for name in found), -1])
     codes: NDArray[np.int64] = remap[np.asarray(coded.indices.fill_null(-1))]
     return names, codes
 
 
 def _in_order(names: list[str]) -> list[str]:
-    """Numbers by size, anything else by the alphabet."""
+    """Numbers by size, anything else alphabetically."""
     try:
         return sorted(names, key=float)
     except ValueError:
@@ -185,10 +195,10 @@ def _lists(cells: pa.ChunkedArray, separator: str | None) -> list[list[str] | No
 
 def _from_lists(column: str, rows: list[list[str] | None], separator: str | None) -> Labels:
     names = _in_order(list({name for row in rows for name in row or ()}))
-    place = {name: number for number, name in enumerate(names)}
+    place = {name: index for index, name in enumerate(names)}
     has = np.zeros((len(rows), len(names)), bool)
-    for number, row in enumerate(rows):
-        has[number, [place[name] for name in row or ()]] = True
+    for index, row in enumerate(rows):
+        has[index, [place[name] for name in row or ()]] = True
     known = np.array([row is not None for row in rows])
     return Labels((column,), names, has, known, separator)
 
@@ -207,17 +217,17 @@ def _from_many(columns: list[str], cells: list[pa.ChunkedArray]) -> Labels:
 
 
 def _cells(source: Source, labels: Labels, classes: Classes) -> dict[str, pa.Array]:
-    """For each label column, its cells if the rows had these labels."""
+    """For each label column, the cells that say that the rows have these labels."""
     if len(labels.columns) > 1:
         return {name: _yes_or_no(source.column(name), classes[:, i]) for i, name in enumerate(labels.columns)}
-    if labels.several and labels.separator is None:
+    if labels.multilabel and labels.separator is None:
         names = np.array(labels.names, dtype=object)
         return {labels.columns[0]: pa.array([names[row].tolist() for row in classes], pa.list_(pa.string()))}
-    return {labels.columns[0]: pa.array(labels.written(classes), pa.string())}
+    return {labels.columns[0]: pa.array(labels.as_text(classes), pa.string())}
 
 
 def _yes_or_no(cells: pa.ChunkedArray, has: NDArray[np.bool_]) -> pa.Array:
-    """In the words that the column uses."""
+    """The cells in the words that the column uses, such as "yes" and "no"."""
     words = {True: "1", False: "0"}
     for cell in pc.unique(_as_text(cells)).to_pylist():
         if cell is not None:

@@ -1,4 +1,4 @@
-"""Rows back to files, cell by cell as they were read: data for machines, so nothing in it is changed to be shown."""
+"""Rows back to files, every cell as it was read; nothing is escaped, as these files are read by programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rockafellian.auditing.data.reading import DELIMITERS, Source
 SUFFIXES = {"csv": ".csv", "folder": ".csv", "parquet": ".parquet", "frame": ".parquet", "npz": ".npz"}
 
 
-def check_free(path: Path, force: bool) -> None:
-    """An error if the file exists and may not be replaced, or if its folder does not."""
+def check_writable(path: Path, force: bool) -> None:
+    """Raise an error if the file exists and may not be replaced, or if its folder does not exist."""
     if path.exists() and not force:
         raise ValueError(f"need a new name for the file, but {path} exists; name another, or pass --force")
     if not path.parent.is_dir():
@@ -27,16 +27,16 @@ def check_free(path: Path, force: bool) -> None:
 
 
 def suffix_for(source: Source) -> str:
-    """How the name of a copy of this data ends."""
-    if source.form == "csv" and source.path is not None:
+    """Return the file suffix for a copy of this data."""
+    if source.format == "csv" and source.path is not None:
         return source.path.suffix
-    return SUFFIXES[source.form]
+    return SUFFIXES[source.format]
 
 
 def write_rows(path: Path, source: Source, table: pa.Table, rows: NDArray[np.bool_]) -> None:
-    """The marked rows of the table, which has those of the source, as the kind of file that the name says."""
+    """Write the marked rows of a table, which has the rows of the source; the suffix says which format."""
     kept = table.filter(pa.array(rows))
-    if path.suffix.lower() == ".npz" and source.form == "npz":
+    if path.suffix.lower() == ".npz" and source.format == "npz":
         _write_npz(path, kept, None if source.images is None else source.images[rows])
     elif source.images is None:
         write_table(path, kept, source.delimiter)
@@ -45,7 +45,7 @@ def write_rows(path: Path, source: Source, table: pa.Table, rows: NDArray[np.boo
 
 
 def write_table(path: Path, table: pa.Table, delimiter: str = ",") -> None:
-    """A table as CSV, TSV or Parquet, as the name says."""
+    """Write a table as CSV, TSV or Parquet; the suffix says which."""
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
         with atomic_write(path) as partial:
@@ -59,22 +59,22 @@ def write_table(path: Path, table: pa.Table, delimiter: str = ",") -> None:
 
 
 def _write_csv(path: Path, table: pa.Table, delimiter: str) -> None:
-    """Quotes only where a cell needs them: without any if that is possible, which is faster."""
+    """Quote only cells that need it; pyarrow writes faster where none does."""
     plain = pa.table({name: _as_cells(name, table.column(name)) for name in table.column_names})
     with atomic_write(path) as partial:
-        if _names_need_quotes(table.column_names) or not _is_written_bare(partial, plain, delimiter):
+        if _names_need_quotes(table.column_names) or not _written_unquoted(partial, plain, delimiter):
             _write_quoted(partial, plain, delimiter)
 
 
 def _names_need_quotes(names: list[str]) -> bool:
-    """So that a reader takes the right letter for the separator, and an empty cell alone in its row for a row."""
+    """So that a reader detects the right delimiter, and takes an empty cell alone in its line for a row."""
     return len(names) == 1 or any(set(name) & {*DELIMITERS, *'"\r\n'} for name in names)
 
 
-def _is_written_bare(path: Path, table: pa.Table, delimiter: str) -> bool:
+def _written_unquoted(path: Path, table: pa.Table, delimiter: str) -> bool:
     try:
-        bare = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
-        pyarrow.csv.write_csv(table, path, bare)
+        unquoted = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
+        pyarrow.csv.write_csv(table, path, unquoted)
     except pa.ArrowInvalid:
         return False
     return True
@@ -93,7 +93,7 @@ def _write_quoted(path: Path, table: pa.Table, delimiter: str) -> None:
 
 
 def _quoted(cells: pa.Array, delimiters: str) -> pa.Array:
-    """The cells, those in quotes that would otherwise end too early."""
+    """The cells, with quotes around those that hold a delimiter, a quote or a line end."""
     inside = pc.replace_substring(cells, '"', '""')
     quoted = pc.binary_join_element_wise(_text('"'), inside, _text('"'), _text(""))
     return pc.if_else(pc.match_substring_regex(cells, f'["\r\n{delimiters}]'), quoted, cells)
@@ -104,7 +104,7 @@ def _text(value: str) -> pa.Scalar:
 
 
 def _as_cells(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists as their members with bars between; anything else as it prints."""
+    """Lists as their items joined by "|"; anything else as it prints."""
     if pa.types.is_nested(column.type):
         cells = [None if cell is None else _joined(cell) for cell in column.to_pylist()]
         return pa.chunked_array([pa.array(cells, pa.large_string())])
@@ -121,7 +121,7 @@ def _joined(cell: Any) -> str:
 
 
 def _write_npz(path: Path, table: pa.Table, images: NDArray[Any] | None) -> None:
-    """X and y as they were read: a y of several columns has a number in each of their names."""
+    """Write X and y as they were read; a y with several columns was read as y0, y1, ..."""
     numbers = [table.column(name).to_numpy() for name in table.column_names if name.startswith("x")]
     labels = [table.column(name).to_numpy() for name in table.column_names if name.startswith("y")]
     x = np.column_stack(numbers) if images is None else images

@@ -1,1 +1,1 @@
-"""What a network sees of a row, by kind: table, text, image."""
+"""Inputs of a network from tables, texts and images."""

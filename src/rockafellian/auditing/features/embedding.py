@@ -28,14 +28,20 @@ def embed(
     pieces: int = 1,
     depth: float = 1.0,
 ) -> Tensor:
-    """A vector of length 1 for each text: the mean over its first `length` tokens of what a frozen encoder gives them.
+    """Return a vector of length 1 for each text: the mean of a frozen encoder's outputs over the tokens.
 
-    More is read of longer texts, `length` tokens at a time, if `pieces` says so. `depth` is the share of the encoder's
-    layers to go through. `progress` is told, after each batch, how many pieces are done and how many there are.
+    Args:
+        folder: of a transformers model.
+        texts: one or more.
+        length: tokens in a piece of text; what is longer is cut into pieces.
+        batch: pieces in a batch.
+        progress: gets the number of pieces done and of all pieces after each batch.
+        pieces: how many pieces of a text are read; the rest is left out.
+        depth: the fraction of the encoder's layers that are used.
     """
     ids, owners = _cut(tokenizer(folder), checked(texts), length, pieces)
     model = _encoder(folder, depth)
-    # Texts of one length share a batch, so that little of it is padding; the longest first, to run out of memory early.
+    # Texts of similar length share a batch, which saves padding; the longest first, to run out of memory early.
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
     totals: Tensor | None = None
     for start in range(0, len(order), batch):
@@ -50,12 +56,12 @@ def embed(
 
 
 def tokenizer(folder: str | Path) -> Any:
-    """The tokenizer of the model in a folder."""
+    """Return the tokenizer of the model in a folder."""
     return transformers().AutoTokenizer.from_pretrained(existing(folder), local_files_only=True)
 
 
 def existing(folder: str | Path) -> Path:
-    """The folder; otherwise transformers would take its name for that of a model to download."""
+    """Return the folder if it holds a model; transformers would take its name for that of a model to download."""
     description = Path(folder) / "config.json"
     if not description.is_file():
         raise ValueError(f"need the folder of a transformers model, got {folder}; there is no {description}")
@@ -63,14 +69,14 @@ def existing(folder: str | Path) -> Path:
 
 
 def checked(texts: Sequence[str]) -> list[str]:
-    """The texts as the list that a tokenizer wants; one text alone would pass for a list of letters."""
+    """Return the texts as a list; one text alone would pass for a list of letters."""
     if isinstance(texts, str) or len(texts) == 0:
         raise ValueError(f"need one text or more in a list, got {texts!r}")
     return list(texts)
 
 
 def transformers() -> Any:
-    """The package, which takes seconds to load, once it is needed."""
+    """Import transformers when it is needed, as that takes seconds."""
     try:
         import transformers
     except ImportError as error:
@@ -79,7 +85,7 @@ def transformers() -> Any:
 
 
 def _cut(tokens: Any, texts: list[str], length: int, pieces: int) -> tuple[list[list[int]], list[int]]:
-    """The texts as pieces of so many tokens, no more than so many a text, and the number of each piece's text."""
+    """Pieces of `length` tokens, at most `pieces` of a text, and the index of the text that each piece is from."""
     if pieces == 1:
         return tokens(texts, truncation=True, max_length=length)["input_ids"], list(range(len(texts)))
     cut = tokens(texts, truncation=True, max_length=length, return_overflowing_tokens=True)
@@ -94,14 +100,14 @@ def _cut(tokens: Any, texts: list[str], length: int, pieces: int) -> tuple[list[
 
 
 def _encoder(folder: str | Path, depth: float) -> nn.Module:
-    """The encoder, cut off after a share of its layers."""
+    """The encoder, without its last layers if `depth` is below 1."""
     package = transformers()
     settings: dict[str, Any] = {"local_files_only": True, "dtype": torch.float32}
     if depth < 1:
         layers = package.AutoConfig.from_pretrained(folder, local_files_only=True).num_hidden_layers
         settings["num_hidden_layers"] = max(1, round(depth * layers))
     before = package.logging.get_verbosity()
-    package.logging.set_verbosity_error()  # it would list the weights of the layers that are left out
+    package.logging.set_verbosity_error()  # it would warn of the weights of unused layers
     package.logging.disable_progress_bar()
     try:
         model: nn.Module = package.AutoModel.from_pretrained(folder, **settings).eval()
@@ -112,7 +118,7 @@ def _encoder(folder: str | Path, depth: float) -> nn.Module:
 
 
 def _summed(model: nn.Module, ids: list[Tensor]) -> Tensor:
-    """The sum over the tokens of each text, padding left out."""
+    """The sum of the outputs over the tokens of each text, without padding."""
     padded = pad_sequence(ids, batch_first=True)  # with any id: the mask hides it
     lengths = torch.tensor([len(each) for each in ids])
     mask = torch.arange(padded.shape[1]) < lengths[:, None]

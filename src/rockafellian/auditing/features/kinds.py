@@ -1,8 +1,9 @@
-"""Tables, texts and images: what the network sees of a row, what a person sees, and which rows are the same."""
+"""Tables, texts and images: the inputs of a row, its preview for people, and a fingerprint to find equal rows."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ from torch import Tensor
 
 from rockafellian.auditing.data.reading import IMAGE_SUFFIXES, Source
 from rockafellian.auditing.data.settings import Settings
-from rockafellian.auditing.features.columns import Columns
 from rockafellian.auditing.features.images import (
     EfficientNet,
     Pixels,
@@ -24,18 +24,19 @@ from rockafellian.auditing.features.images import (
     read_image,
     thumbnail,
 )
-from rockafellian.auditing.features.texts import WordsAndSentences, installed_encoder
+from rockafellian.auditing.features.tables import TableFeatures
+from rockafellian.auditing.features.texts import TextFeatures, installed_encoder
 from rockafellian.training.progress import Progress, counting
 
-#: Images with shorter sides than this say more to a network of their own than to one that learned from photographs.
-PHOTOGRAPH = 64
-MOST_VALUES, LONGEST_VALUE, LONGEST_TEXT = 60, 300, 5_000
+#: Smaller images suit a network trained on them better than one pretrained on photographs.
+MIN_PHOTO_SIDE = 64
+MAX_VALUES, MAX_VALUE_LENGTH, MAX_TEXT_LENGTH = 60, 300, 5_000
 
 
 class Features(Protocol):
-    """How rows become inputs of a network; learned from the training rows, and kept as JSON and tensors.
+    """How rows become inputs of a network; learned from the training rows, and saved as JSON and tensors.
 
-    Those that take their time say `tells_progress`: they can be called with a function to be told of it.
+    Slow ones have `reports_progress = True` and take a function `progress`.
     """
 
     def __call__(self, content: Any, /) -> Tensor: ...  # noqa: D102
@@ -45,14 +46,14 @@ class Features(Protocol):
 
 
 class Kind(Protocol):
-    """What rows are."""
+    """What rows are: a table, texts or images. `content` is what features read, taken from the source once."""
 
     name: ClassVar[str]
 
     def content(self, source: Source) -> Any: ...  # noqa: D102
-    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]: ...  # noqa: D102
-    def shown(self, source: Source, row: int) -> dict[str, Any]: ...  # noqa: D102
-    def same(self, source: Source, inputs: Tensor) -> NDArray[np.uint64]: ...  # noqa: D102
+    def fit_transform(self, content: Any, settings: Settings, progress: Progress) -> tuple[Features, Tensor]: ...  # noqa: D102
+    def fingerprints(self, content: Any, inputs: Tensor) -> NDArray[np.uint64]: ...  # noqa: D102
+    def preview(self, source: Source, row: int) -> dict[str, Any]: ...  # noqa: D102
     def describe(self) -> str: ...  # noqa: D102
 
 
@@ -64,25 +65,24 @@ class Table:
     columns: tuple[str, ...]
 
     def content(self, source: Source) -> pa.Table:
-        """The columns that are not labels or ids, as far as they are there; the features know which they need."""
+        """Return the columns that are neither labels nor ids, as far as they are there."""
         return source.table.select([name for name in self.columns if name in source.table.column_names])
 
-    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
-        """Each column by what is in it."""
-        features = Columns.learn(self.content(source), seed=settings.seed)
-        return features, features(self.content(source))
+    def fit_transform(self, content: pa.Table, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
+        """Learn an encoder for each column; return the features and the inputs of these rows."""
+        return TableFeatures.fit_transform(content, seed=settings.seed)
 
-    def shown(self, source: Source, row: int) -> dict[str, Any]:
-        """The values of a row by column."""
-        values = {name: source.table.column(name)[row].as_py() for name in self.columns[:MOST_VALUES]}
-        return {"values": {name: _short(value, LONGEST_VALUE) for name, value in values.items()}}
-
-    def same(self, source: Source, inputs: Tensor) -> NDArray[np.uint64]:
-        """A number for each row, equal for rows that are equal to the network."""
+    def fingerprints(self, content: pa.Table, inputs: Tensor) -> NDArray[np.uint64]:
+        """Return a number for each row, equal for rows with equal inputs."""
         return _mixed(np.ascontiguousarray(inputs.numpy()).view(np.uint32).T)
 
+    def preview(self, source: Source, row: int) -> dict[str, Any]:
+        """Return the values of a row by column."""
+        values = {name: source.table.column(name)[row].as_py() for name in self.columns[:MAX_VALUES]}
+        return {"values": {name: _short(value, MAX_VALUE_LENGTH) for name, value in values.items()}}
+
     def describe(self) -> str:
-        """The kind in a few words."""
+        """Return the kind in a few words."""
         return f"a table of {len(self.columns)} columns"
 
 
@@ -94,31 +94,31 @@ class Texts:
     column: str
 
     def content(self, source: Source) -> list[str]:
-        """The texts; what is missing is empty."""
+        """Return the texts; a missing one is empty."""
         cells = source.column(self.column)
         if pa.types.is_nested(cells.type) or pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
             raise ValueError(
-                f"need texts in column {self.column!r}, got {cells.type}; name another, or make text of it"
+                f"need texts in column {self.column!r}, got {cells.type}; name another column, or convert it to text"
             )
         return [text or "" for text in cells.cast(pa.large_string()).to_pylist()]
 
-    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
-        """By words, and by a sentence encoder if there is one."""
-        told = settings.encoder
-        folder = installed_encoder() if told == "auto" else None if told == "none" else Path(told)
-        with counting(progress, "reading texts") as tell:
-            return WordsAndSentences.learn(self.content(source), folder, seed=settings.seed, progress=tell)
+    def fit_transform(self, content: list[str], settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
+        """Learn TF-IDF, beside a sentence encoder if there is one; return the features and the inputs of these rows."""
+        encoder = settings.encoder
+        folder = installed_encoder() if encoder == "auto" else None if encoder == "none" else Path(encoder)
+        with counting(progress, "reading texts") as on_progress:
+            return TextFeatures.fit_transform(content, folder, seed=settings.seed, progress=on_progress)
 
-    def shown(self, source: Source, row: int) -> dict[str, Any]:
-        """The text, cut where few read on."""
-        return {"text": _short(source.column(self.column)[row].as_py(), LONGEST_TEXT)}
+    def fingerprints(self, content: list[str], inputs: Tensor) -> NDArray[np.uint64]:
+        """Return a number for each row, equal for texts that differ in whitespace at most."""
+        return np.array([_digest(" ".join(text.split()).encode()) for text in content], np.uint64)
 
-    def same(self, source: Source, inputs: Tensor) -> NDArray[np.uint64]:
-        """A number for each row, equal for equal texts, whatever the space in and around them."""
-        return np.array([_digest(" ".join(text.split()).encode()) for text in self.content(source)], np.uint64)
+    def preview(self, source: Source, row: int) -> dict[str, Any]:
+        """Return the text, shortened if it is very long."""
+        return {"text": _short(source.column(self.column)[row].as_py(), MAX_TEXT_LENGTH)}
 
     def describe(self) -> str:
-        """The kind in a few words."""
+        """Return the kind in a few words."""
         return f"texts in column {self.column!r}"
 
 
@@ -130,10 +130,10 @@ class Images:
     column: str | None
 
     def content(self, source: Source) -> list[Path] | NDArray[Any]:
-        """The files, or the array."""
+        """Return the files, or the array."""
         if self.column is None:
             if source.images is None:
-                raise ValueError("need images in an array X, as the model was trained on such; pass an .npz file")
+                raise ValueError("need images in an array X, as in training; pass an .npz file")
             return source.images
         files = source.column(self.column).to_pylist()
         missing = next((row for row, file in enumerate(files) if not file), None)
@@ -143,55 +143,61 @@ class Images:
             )
         return [source.folder / str(file) for file in files]
 
-    def learn(self, source: Source, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
-        """By a network trained on photographs if it is there and these may be some; otherwise as pixels."""
-        content, encoder = self.content(source), settings.encoder
+    def fit_transform(self, content: Any, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
+        """Choose a pretrained network for photographs if it is installed, otherwise pixels; return these and inputs."""
+        encoder = settings.encoder
         if encoder not in ("auto", "none", "efficientnet-lite0"):
             raise ValueError(f"need an encoder of images that is auto, none or efficientnet-lite0; got {encoder!r}")
-        suits = encoder == "auto" and efficientnet_installed() and median_side(content) >= PHOTOGRAPH
-        features = EfficientNet() if suits or encoder == "efficientnet-lite0" else Pixels.learn(content)
-        return features, encode(self, features, source, progress)
+        photos = encoder == "auto" and efficientnet_installed() and median_side(content) >= MIN_PHOTO_SIDE
+        features = EfficientNet() if photos or encoder == "efficientnet-lite0" else Pixels.fit(content)
+        return features, encode(self, features, content, progress)
 
-    def shown(self, source: Source, row: int) -> dict[str, Any]:
-        """A small picture, and its file."""
-        content = self.content(source.take(np.array([row])))
-        where = {} if self.column is None else {"file": str(source.column(self.column)[row])}
-        return {"image": thumbnail(read_image(content[0])), "values": where}
+    def fingerprints(self, content: list[Path] | NDArray[Any], inputs: Tensor) -> NDArray[np.uint64]:
+        """Return a number for each row, equal for files of equal bytes; only files of equal size are read for it."""
+        if isinstance(content, np.ndarray):
+            return np.array([_digest(each.tobytes()) for each in content], np.uint64)
+        sizes = [file.stat().st_size for file in content]
+        files_of_size = Counter(sizes)
+        compared = (
+            file.read_bytes() if files_of_size[size] > 1 else str(file).encode()
+            for file, size in zip(content, sizes, strict=True)
+        )
+        return np.array([_digest(each) for each in compared], np.uint64)
 
-    def same(self, source: Source, inputs: Tensor) -> NDArray[np.uint64]:
-        """A number for each row, equal for files of equal bytes."""
-        content = self.content(source)
-        read = [each.read_bytes() if isinstance(each, Path) else each.tobytes() for each in content]
-        return np.array([_digest(each) for each in read], np.uint64)
+    def preview(self, source: Source, row: int) -> dict[str, Any]:
+        """Return a thumbnail, and the file of the image."""
+        [image] = self.content(source.take(np.array([row])))
+        file = {} if self.column is None else {"file": str(source.column(self.column)[row])}
+        return {"image": thumbnail(read_image(image)), "values": file}
 
     def describe(self) -> str:
-        """The kind in a few words."""
+        """Return the kind in a few words."""
         return "images in an array" if self.column is None else f"images by the paths in column {self.column!r}"
 
 
 KINDS: dict[str, Any] = {each.name: each for each in (Table, Texts, Images)}
-FEATURES: dict[str, Any] = {each.__name__: each for each in (Columns, WordsAndSentences, Pixels, EfficientNet)}
+FEATURES: dict[str, Any] = {each.__name__: each for each in (TableFeatures, TextFeatures, Pixels, EfficientNet)}
 
 
-def encode(kind: Kind, features: Features, source: Source, progress: Progress = "quiet") -> Tensor:
-    """The inputs of these rows; long work shows how far it is."""
+def encode(kind: Kind, features: Features, content: Any, progress: Progress = "quiet") -> Tensor:
+    """Return the inputs of these rows, with a progress bar where the features are slow."""
     call: Callable[..., Tensor] = features
-    with counting(progress, f"reading {kind.name}") as tell:
-        more = {"progress": tell} if getattr(features, "tells_progress", False) else {}
-        return call(kind.content(source), **more)
+    with counting(progress, f"reading {kind.name}") as on_progress:
+        options = {"progress": on_progress} if getattr(features, "reports_progress", False) else {}
+        return call(content, **options)
 
 
-def choose(source: Source, others: Sequence[str], text: str | None = None, image: str | None = None) -> Kind:
-    """What the rows are: as told, or as the columns `others`, which hold neither labels nor ids, look."""
+def choose_kind(source: Source, others: Sequence[str], text: str | None = None, image: str | None = None) -> Kind:
+    """Return what the rows are: as set, or as the columns `others`, which hold neither labels nor ids, look like."""
     if text is not None and image is not None:
-        raise ValueError("need --text or --image, got both; name the column that tells most")
+        raise ValueError("need --text or --image, got both; name one")
     if source.images is not None:
         return Images(None)
     column = text or image
     if column is not None and column not in others:
         source.column(column)
-        raise ValueError(f"need a column beside the label and the id, got {column!r} for both; name another")
-    if image is not None or source.form == "folder":
+        raise ValueError(f"need a column beside the label and the id, got {column!r} for both; name another column")
+    if image is not None or source.format == "folder":
         return Images(image or "file")
     if text is not None:
         return Texts(text)
@@ -203,12 +209,12 @@ def choose(source: Source, others: Sequence[str], text: str | None = None, image
     return Texts(others[0]) if len(others) == 1 and _has_texts(source, others[0]) else Table(tuple(others))
 
 
-def _first(source: Source, name: str, how_many: int = 50) -> list[str]:
+def _first(source: Source, name: str, count: int = 50) -> list[str]:
     """The first cells that are text and not empty."""
     cells = source.table.column(name)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return []
-    return [cell for cell in cells.slice(0, 10 * how_many).to_pylist() if cell][:how_many]
+    return [cell for cell in cells.slice(0, 10 * count).to_pylist() if cell][:count]
 
 
 def _has_images(source: Source, name: str) -> bool:
@@ -231,7 +237,7 @@ def _digest(content: bytes) -> int:
 
 
 def _mixed(columns: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """One number of 64 bits for each row, from its numbers column by column; different rows hardly ever share one."""
+    """A 64-bit hash of each row, from its numbers column by column."""
     mixed = np.zeros(columns.shape[1], np.uint64)
     for column in columns:
         mixed = (mixed ^ column) * np.uint64(0x9E3779B97F4A7C15)

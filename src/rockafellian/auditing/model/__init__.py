@@ -1,1 +1,1 @@
-"""The classifier of an audit: prepared data, network, training, noise rate."""
+"""From prepared data to a trained classifier and its findings."""

@@ -1,4 +1,4 @@
-"""The networks that `rockafellian train` chooses from, each made from a description that JSON can hold."""
+"""The networks of an audit, each built from a description that JSON can hold."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-LEAST_SIDE, LARGEST_SIDE = 8, 64
+MIN_SIDE, MAX_SIDE = 8, 64
 GROUPS = 8
 
 
 def build(description: Mapping[str, Any]) -> nn.Module:
-    """The network, with new weights, that a description names: {"network": "mlp", "inputs": 30, "classes": 3}."""
+    """Return a new network by its description, such as {"network": "mlp", "inputs": 30, "classes": 3}."""
     settings = dict(description)
     name = settings.pop("network", None)
     if name not in NETWORKS:
@@ -26,7 +26,7 @@ def build(description: Mapping[str, Any]) -> nn.Module:
 
 
 def mlp(inputs: int, classes: int, *, hidden: int = 256, dropout: float = 0.0) -> nn.Module:
-    """Two hidden layers on rows of `inputs` numbers; each is followed by dropout if there is any."""
+    """Return an MLP with two hidden layers, each followed by dropout if there is any."""
     _check(inputs=inputs, classes=classes, hidden=hidden)
     layers: list[nn.Module] = []
     for before in (inputs, hidden):
@@ -35,19 +35,19 @@ def mlp(inputs: int, classes: int, *, hidden: int = 256, dropout: float = 0.0) -
 
 
 class SmallCnn(nn.Module):
-    """Three convolutions of 3 by 3 with group normalisation on square images of 8 to 64 pixels, and a linear head.
+    """Three 3 x 3 convolutions with group normalization and a linear head, for square images of 8 to 64 pixels.
 
-    Not batch normalisation: in the first epochs on few rows its running means lag behind, so that what the network says
-    of held rows tells nothing.
+    Batch normalization would not do: on few rows its running means lag behind in the first epochs, and predictions for
+    held-out rows are useless.
 
-    A block halves the image only while more than 2 by 2 of it are left; the head sees at most 4 by 4.
+    A block halves the image while more than 2 x 2 pixels are left; the head gets at most 4 x 4.
     """
 
     def __init__(self, channels: int, side: int, classes: int, *, width: int = 32, dropout: float = 0.0) -> None:
         super().__init__()
         _check(channels=channels, classes=classes, width=width)
-        if not LEAST_SIDE <= side <= LARGEST_SIDE:
-            raise ValueError(f"need images of {LEAST_SIDE} to {LARGEST_SIDE} pixels a side, got {side}; resize them")
+        if not MIN_SIDE <= side <= MAX_SIDE:
+            raise ValueError(f"need images of {MIN_SIDE} to {MAX_SIDE} pixels a side, got {side}; resize them")
         if width % GROUPS:
             raise ValueError(f"need a width that is a multiple of {GROUPS}, got {width}")
         blocks, before, left = [], channels, side
@@ -60,7 +60,7 @@ class SmallCnn(nn.Module):
         self.head = nn.Sequential(nn.Flatten(), nn.Dropout(dropout), nn.Linear(before * seen * seen, classes))
 
     def forward(self, images: Tensor) -> Tensor:
-        """The logits (batch, classes) for images (batch, channels, side, side)."""
+        """Return the logits (batch, classes) of images (batch, channels, side, side)."""
         logits: Tensor = self.head(self.features(images))
         return logits
 
@@ -70,12 +70,12 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {"mlp": mlp, "cnn": SmallCnn}
 
 
 def _block(before: int, after: int, *, halve: bool) -> nn.Module:
-    convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)  # normalisation has its own
+    convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)  # group normalization has a bias of its own
     return nn.Sequential(convolution, nn.GroupNorm(GROUPS, after), nn.ReLU(), *([nn.MaxPool2d(2)] if halve else []))
 
 
 def _check(**sizes: int) -> None:
-    """Every size is a whole number above 0."""
+    """Raise an error unless every size is an integer above 0."""
     wrong = {name: size for name, size in sizes.items() if not isinstance(size, int) or size < 1}
     if wrong:
-        raise ValueError(f"need whole numbers >= 1, got {', '.join(f'{name}={size}' for name, size in wrong.items())}")
+        raise ValueError(f"need integers >= 1, got {', '.join(f'{name}={size}' for name, size in wrong.items())}")

@@ -1,7 +1,7 @@
-"""How many labels are wrong in few rows, or in rows with several labels: by what networks say of rows they did not see.
+"""The noise rate of few rows, or of rows with several labels, from out-of-sample predictions.
 
-`RRM()` holds out a fifth of the rows for that, which of a few hundred is too little to tell. Here each fifth is held
-out in turn and a network is trained on the rest for as long as it comes to agree with more of the held labels.
+`RRM()` holds out a fifth of the rows during training, which is too few if there are a few hundred rows. Here each fifth
+is held out in turn, and a network is trained on the rest until its agreement with the held-out labels stops rising.
 """
 
 from __future__ import annotations
@@ -13,72 +13,83 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian.auditing.model.classifier import Model
-from rockafellian.auditing.model.fitting import choose_loss, new_model, train
+from rockafellian.auditing.model.classifier import Classifier
 from rockafellian.auditing.model.problem import Problem
+from rockafellian.auditing.model.training import choose_loss, fit_network, new_classifier
 from rockafellian.method.noise_rate import Estimate, estimate_contamination
 from rockafellian.training.history import Epoch
 from rockafellian.training.progress import Progress, counting
 
-#: Up to so many rows, networks are trained within seconds and all fifths are asked; of more rows a part of one.
-FEW, MOST_HELD = 2_000, 10_000
+#: Up to this number of rows, each fifth is held out in turn; of more rows, one part of at most this size.
+MAX_ROWS_TO_FOLD, MAX_HELD_OUT = 2_000, 10_000
 FOLDS = 5
-#: Training goes on for so many epochs, and after the best one for so many.
-LEAST, PATIENCE = 5, 3
+#: Training takes this number of epochs at least, and continues for this number after the best one.
+MIN_EPOCHS, PATIENCE = 5, 3
 
 
-def estimate_share(problem: Problem, progress: Progress = "quiet") -> Estimate:
-    """The share of rows with a wrong label, and an interval."""
-    said, targets = _said_of_unseen(problem, progress)
-    if not problem.labels.several:
-        return estimate_contamination(said, targets)
-    # Each label of each row as a question of its own, with the answers 0 and 1; a row is right if all its labels are.
-    yes = said.reshape(-1)
+def estimate_noise_rate(problem: Problem, progress: Progress = "quiet") -> Estimate:
+    """Return the estimated fraction of mislabeled rows, with its 90 % interval."""
+    probabilities, targets = _predict_out_of_sample(problem, progress)
+    if not problem.labels.multilabel:
+        return estimate_contamination(probabilities, targets)
+    # Each label of each row is a binary problem of its own; a row is mislabeled if one of its labels is wrong.
+    yes = probabilities.reshape(-1)
     found = estimate_contamination(np.column_stack([1 - yes, yes]), targets.reshape(-1).long())
-    return Estimate(*(1 - (1 - share) ** targets.shape[1] for share in found))
+    return Estimate(*(1 - (1 - rate) ** targets.shape[1] for rate in found))
 
 
 @dataclass
-class _Listener:
-    """The mean of what the network says of held rows, epoch by epoch, and when to stop."""
+class _HeldOutPredictions:
+    """The probabilities of held-out rows, summed over the epochs, and when to stop training."""
 
-    model: Model
+    model: Classifier
     inputs: Tensor
     total: Tensor | float = 0.0
-    best: tuple[float, int] = field(default=(-1.0, 0))
+    best: tuple[float, int] = field(default=(-1.0, 0))  # agreement with the held-out labels, and its epoch
     epochs: int = 0
 
-    def hear(self, epoch: Epoch) -> None:
-        self.total = self.total + self.model.said(self.model.outputs(self.inputs))
+    def add(self, epoch: Epoch) -> None:
+        self.total = self.total + self.model.to_probabilities(self.model.logits(self.inputs))
         self.epochs = epoch.epoch
 
-    def has_heard_enough(self, epoch: Epoch) -> bool:
+    def should_stop(self, epoch: Epoch) -> bool:
         agreement = epoch.valid_accuracy or 0.0
         if agreement > self.best[0]:
             self.best = agreement, epoch.epoch
-        return epoch.epoch >= max(LEAST, self.best[1] + PATIENCE)
+        return epoch.epoch >= max(MIN_EPOCHS, self.best[1] + PATIENCE)
+
+    def mean(self) -> Tensor:
+        return torch.as_tensor(self.total) / self.epochs
 
 
-def _said_of_unseen(problem: Problem, progress: Progress) -> tuple[NDArray[np.float32], Tensor]:
+def _predict_out_of_sample(problem: Problem, progress: Progress) -> tuple[NDArray[np.float32], Tensor]:
     """Probabilities of the classes for rows that the network was not trained on, and the labels of these rows."""
     n = len(problem.rows)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(problem.settings.seed))
-    folds = order.chunk(FOLDS) if n <= FEW else [order[: min(n // FOLDS, MOST_HELD)]]
-    said: list[Tensor] = []
-    with counting(progress, "how many labels are wrong?") as tell:
-        for held in folds:
-            tell(len(said), len(folds))
-            said.append(_said_of(held, problem))
-    return torch.cat(said).numpy(), problem.targets[torch.cat(list(folds))]
+    folds = order.chunk(FOLDS) if n <= MAX_ROWS_TO_FOLD else [order[: min(n // FOLDS, MAX_HELD_OUT)]]
+    predicted: list[Tensor] = []
+    with counting(progress, "estimating the noise rate") as on_progress:
+        for held_out in folds:
+            on_progress(len(predicted), len(folds))
+            predicted.append(_predict_fold(held_out, problem))
+    return torch.cat(predicted).numpy(), problem.targets[torch.cat(list(folds))]
 
 
-def _said_of(held: Tensor, problem: Problem) -> Tensor:
-    seen = torch.ones(len(problem.rows), dtype=torch.bool)
-    seen[held] = False
+def _predict_fold(held_out: Tensor, problem: Problem) -> Tensor:
+    kept = torch.ones(len(problem.rows), dtype=torch.bool)
+    kept[held_out] = False
     x, y = problem.inputs, problem.targets
-    rest = replace(problem, rows=problem.rows[seen.numpy()], inputs=x[seen], targets=y[seen], valid=(x[held], y[held]))
-    model = new_model(problem)
-    listener = _Listener(model, x[held])
-    watch = {"on_epoch": listener.hear, "stop": listener.has_heard_enough, "progress": "quiet"}
-    train(rest, model, choose_loss(rest), None, **watch)
-    return torch.as_tensor(listener.total) / listener.epochs
+    valid = x[held_out], y[held_out]
+    rest = replace(problem, rows=problem.rows[kept.numpy()], inputs=x[kept], targets=y[kept], valid=valid)
+    model = new_classifier(problem)
+    predictions = _HeldOutPredictions(model, x[held_out])
+    fit_network(
+        rest,
+        model,
+        choose_loss(rest),
+        None,
+        on_epoch=predictions.add,
+        stop=predictions.should_stop,
+        progress="quiet",
+    )
+    return predictions.mean()

@@ -1,1 +1,1 @@
-"""What an audit found, as files and as a page."""
+"""The page to review label issues on: a function of its contents."""

@@ -1,4 +1,4 @@
-"""The page of an audit: one HTML file, with nothing to fetch, in which a person reviews the suspect labels."""
+"""The page of an audit: one HTML file that works offline, on which a person reviews the label issues."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import Any
 
 from rockafellian._internal.extras import missing
-from rockafellian.auditing.report.charts import Chart, charts, concerned
-from rockafellian.auditing.report.summary import Report, Suspect, certainty, headline
+from rockafellian.auditing.report.charts import Chart, charts, most_affected
+from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,34 +21,34 @@ try:
 except ImportError as error:
     raise missing("plotly and jinja2 for the report", "audit") from error
 
-#: No string can end a script or start a comment, and no JavaScript of any age sees a line end.
+#: Escaped in JSON, so that no string ends the script element, starts a comment, or breaks a line of old JavaScript.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
 def render(report: Report) -> str:
-    """The page as text, to be written as UTF-8."""
+    """Return the page as text, to be written as UTF-8."""
     _check(report)
     drawn = charts(report)
     script, plotly = _script(report), get_plotlyjs()
-    shown = Environment(
+    template = Environment(
         loader=PackageLoader("rockafellian.auditing.report", "template"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     ).get_template("report.html.j2")
-    page = shown.render(
+    page = template.render(
         report=report,
         charts=drawn,
         headline=headline(report),
-        certainty=certainty(report),
+        noise_rate=noise_rate_sentence(report),
         policy=_policy(script, plotly),
         style=Markup(_part("style.css")),
         data=Markup(_json(_data(report, drawn))),
         script=Markup(script),
         plotly=Markup(plotly),
     )
-    return page.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written
+    return page.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be encoded
 
 
 def _check(report: Report) -> None:
@@ -61,10 +61,10 @@ def _check(report: Report) -> None:
     )
     if set(shape) - {n}:
         raise ValueError(f"need class_rows, class_flagged and a square matrix for {n} classes, got lengths {shape}")
-    foreign = next((one for one in report.suspects if one.image and not one.image.startswith("data:image/")), None)
+    foreign = next((one for one in report.issues if one.image and not one.image.startswith("data:image/")), None)
     if foreign:
         raise ValueError(
-            f"need images as data:image/ URIs, got {foreign.image!r:.40} in row {foreign.row}; the page fetches nothing"
+            f"need images as data:image/ URIs, as the page is offline; got {foreign.image!r:.40} in row {foreign.index}"
         )
 
 
@@ -73,12 +73,12 @@ def _part(name: str) -> str:
 
 
 def _script(report: Report) -> str:
-    review = _part("review.js") if report.suspects else ""
+    review = _part("review.js") if report.issues else ""
     return f'"use strict";\n(() => {{\n{_part("page.js")}\n{review}}})();\n'
 
 
 def _policy(*scripts: str) -> str:
-    """What the page may do: run these scripts and show what is inside it; nothing goes out or comes in."""
+    """The content security policy: only these scripts run, and nothing is sent or fetched."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -88,33 +88,32 @@ def _policy(*scripts: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that can stand inside a script element."""
+    """JSON that is safe inside a script element."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(UNSAFE)
 
 
 def _data(report: Report, drawn: Iterable[Chart]) -> dict[str, Any]:
-    """What review.js reads."""
-    columns = list(dict.fromkeys(name for suspect in report.suspects for name in suspect.values or ()))
-    shown = [report.classes[number] for number in concerned(report)]
+    """The data of page.js and review.js."""
+    columns = list(dict.fromkeys(name for issue in report.issues for name in issue.values or ()))
+    shown = [report.classes[number] for number in most_affected(report)]
     return {
         "key": report.key,
-        "multi": report.multi,
-        "joint": report.joint,
+        "multilabel": report.multilabel,
+        "separator": report.separator,
         "classes": list(report.classes),
         "columns": columns,
-        "suspects": [_fields(suspect, columns) for suspect in report.suspects],
+        "issues": [_fields(issue, columns) for issue in report.issues],
         "figures": {chart.name: json.loads(chart.figure.to_json()) for chart in drawn},
         "shown": shown,
     }
 
 
-def _fields(suspect: Suspect, columns: Sequence[str]) -> list[Any]:
-    """One suspect without the names of its fields, which would be most of a long list."""
-    suggested = None if suspect.suggested == suspect.given else suspect.suggested
-    score, probability = _rounded(suspect.score), _rounded(suspect.probability)
-    seen = None if suspect.values is None else [suspect.values.get(name) for name in columns]
-    said = [suspect.row, suspect.id, suspect.given, suggested, score, probability, suspect.reason]
-    return [*said, suspect.text, suspect.image, seen]
+def _fields(issue: LabelIssue, columns: Sequence[str]) -> list[Any]:
+    """One label issue without the names of its fields, which would be most of a long list."""
+    suggested = None if issue.suggested == issue.given else issue.suggested
+    values = None if issue.values is None else [issue.values.get(name) for name in columns]
+    numbers = [_rounded(issue.quality), _rounded(issue.probability)]
+    return [issue.index, issue.id, issue.given, suggested, *numbers, issue.reason, issue.text, issue.image, values]
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-/* What the whole page needs: its data, its elements, what the browser keeps, the theme, and the charts. */
+/* Shared by the whole page: its data and elements, the storage of the browser, the theme, and the charts. */
 const data = JSON.parse(document.getElementById("data").textContent);
 const PREFIX = "rockafellian:";
 const find = (id) => document.getElementById(id);
@@ -31,26 +31,26 @@ function showTheme() {
   if (drawn) drawCharts();
 }
 
-/** A copy of a figure in which `var(--name)` is the colour that style.css gives now. */
-function coloured(value) {
-  if (Array.isArray(value)) return value.map(coloured);
+/** A copy of a figure with the current colors of style.css in place of `var(--name)`. */
+function colored(value) {
+  if (Array.isArray(value)) return value.map(colored);
   if (value && typeof value === "object") {
-    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, coloured(part)]));
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, colored(part)]));
   }
   const variable = typeof value === "string" && /^var\((--[a-z-]+)\)$/.exec(value);
   if (!variable) return value;
   const probe = document.body.appendChild(make("i"));
   probe.style.color = value;
-  const colour = getComputedStyle(probe).color;
+  const color = getComputedStyle(probe).color;
   probe.remove();
-  return colour;
+  return color;
 }
 
 function loadPlotly() {
   if (!window.Plotly) document.head.append(make("script", "", find("plotly").textContent));
 }
 
-/** One after the other, with time for the reader's keys in between. */
+/** Draws one chart after the other, so that the page reacts to keys in between. */
 async function drawCharts() {
   drawn = true;
   loadPlotly();
@@ -58,7 +58,7 @@ async function drawCharts() {
     await new Promise((done) => setTimeout(done));
     const place = find(`chart-${name}`);
     const isNew = !place.data;
-    const { data: traces, layout } = coloured(figure);
+    const { data: traces, layout } = colored(figure);
     Plotly.react(place, traces, layout, { displayModeBar: false, responsive: true });
     if (isNew && name === "pairs") place.on("plotly_click", choosePair);
   }
@@ -69,7 +69,7 @@ function choosePair(event) {
   dispatchEvent(new CustomEvent("pair", { detail: [data.shown[y], data.shown[x]] }));
 }
 
-/** Plotly is most of the file: it is not even read before the charts come into sight. */
+/** Plotly is most of the file: it is loaded when the charts come into view. */
 function watchCharts() {
   const charts = find("charts");
   if (!charts) return;

@@ -1,11 +1,11 @@
-/* The review: a list of which only what is in sight is in the document, and decisions that outlive the page. */
-const WORDS = ["keep", "relabel", "remove", "skip"];
+/* The review: a list of which only the visible part is in the document, and decisions that survive a reload. */
+const WORDS = ["keep", "relabel", "drop", "skip"];
 const HEIGHT = 88;
 const BEYOND = 4;
-const FIELDS = ["row", "id", "given", "suggested", "score", "probability", "reason", "text", "image", "values"];
-const suspects = data.suspects.map((fields, index) =>
+const FIELDS = ["row", "id", "given", "suggested", "quality", "probability", "reason", "text", "image", "values"];
+const issues = data.issues.map((fields, index) =>
   Object.assign({ index, haystack: null }, Object.fromEntries(FIELDS.map((name, i) => [name, fields[i]]))));
-const byRow = new Map(suspects.map((item) => [item.row, item]));
+const byRow = new Map(issues.map((item) => [item.row, item]));
 const filters = find("filters").elements;
 const list = find("list");
 const canvas = find("canvas");
@@ -13,10 +13,10 @@ const buttons = document.querySelectorAll("[data-do]");
 const collator = new Intl.Collator(undefined, { numeric: true });
 const narrow = matchMedia("(max-width: 900px)");
 const count = (number) => number.toLocaleString("en");
-const several = (label) => (label === null ? [null] : data.multi ? label.split(data.joint) : [label]);
+const several = (label) => (label === null ? [null] : data.multilabel ? label.split(data.separator) : [label]);
 const choices = { given: tally("given"), suggested: tally("suggested") };
 
-let decisions = new Map(); // row -> [word] or ["relabel", label]
+let decisions = new Map(); // index of the row -> [word] or ["relabel", label]
 let trail = []; // decisions since the last move by hand, for undo: [item, what was before]
 let view = [];
 let at = -1;
@@ -27,7 +27,7 @@ function known(row, word, label) {
   const item = byRow.get(row);
   if (!item || !WORDS.includes(word)) return null;
   if (word !== "relabel") return [word];
-  return label === item.suggested || (!data.multi && data.classes.includes(label)) ? [word, label] : null;
+  return label === item.suggested || (!data.multilabel && data.classes.includes(label)) ? [word, label] : null;
 }
 
 function recall() {
@@ -37,7 +37,7 @@ function recall() {
       const decision = known(Number(row), word, label);
       if (decision) decisions.set(Number(row), decision);
     }
-  } catch { /* somebody else wrote it: what is left begins anew */ }
+  } catch { /* not written by this page: start without decisions */ }
 }
 
 function save() {
@@ -57,14 +57,14 @@ function decide(word) {
   if (label === null) return say("Choose another label first.");
   trail.push([item, decisions.get(item.row)]);
   put(item, word === "relabel" ? [word, label] : [word]);
-  say(decisions.size === suspects.length ? "All rows are reviewed. Export your decisions." : "");
+  say(decisions.size === issues.length ? "All rows are reviewed. Export your decisions." : "");
   if (matcher()(item)) at += 1;
-  else view.splice(at, 1); // the next one has moved up
+  else view.splice(at, 1); // the next row moves up
   at = Math.min(at, view.length - 1);
   reveal();
 }
 
-/** Takes back the last decision; after a move by hand, clears that of the current row. */
+/** Undoes the last decision; after a move, clears the decision of the current row. */
 function undo() {
   const [item, before] = trail.pop() ?? [view[at], undefined];
   if (!item) return;
@@ -74,14 +74,14 @@ function undo() {
 
 /** The label to give instead, or null if there is none yet. */
 function chosen(item) {
-  if (data.multi) return item.suggested;
+  if (data.multilabel) return item.suggested;
   const label = data.classes[find("label").value] ?? null;
   return label === item.given ? null : label;
 }
 
 function tally(name) {
   const counts = new Map();
-  for (const item of suspects) for (const label of several(item[name])) counts.set(label, (counts.get(label) ?? 0) + 1);
+  for (const item of issues) for (const label of several(item[name])) counts.set(label, (counts.get(label) ?? 0) + 1);
   return [...counts].sort(([a], [b]) => (a === null) - (b === null) || collator.compare(a, b));
 }
 
@@ -105,7 +105,7 @@ function limit(input, otherwise) {
   return input.value === "" || Number.isNaN(input.valueAsNumber) ? otherwise : input.valueAsNumber;
 }
 
-/** A test whether a row passes all filters as they stand now. */
+/** Returns a function that tells whether a row passes the current filters. */
 function matcher() {
   const words = filters.search.value.trim().toLowerCase();
   const state = filters.state.value;
@@ -115,22 +115,22 @@ function matcher() {
   return (item) => {
     const word = decisions.get(item.row)?.[0];
     if (state && state !== word && state !== (word ? "decided" : "undecided")) return false;
-    if ((item.score ?? 0) < low || (item.score ?? 0) > high) return false;
+    if ((item.quality ?? 0) < low || (item.quality ?? 0) > high) return false;
     if (!wanted.every(([name, label]) => several(item[name]).includes(label))) return false;
     return !words || haystack(item).includes(words);
   };
 }
 
 const ORDER = {
-  score: (a, b) => (a.score ?? 2) - (b.score ?? 2) || a.index - b.index,
+  quality: (a, b) => (a.quality ?? 2) - (b.quality ?? 2) || a.index - b.index,
   probability: (a, b) => (b.probability ?? -1) - (a.probability ?? -1) || a.index - b.index,
   given: (a, b) => collator.compare(a.given, b.given) || a.index - b.index,
   row: (a, b) => a.row - b.row,
 };
 
-/** Filters and sorts anew, and stays at `item` if it is still there. */
+/** Filters and sorts again, and stays at `item` if it is still listed. */
 function refresh(item = view[at]) {
-  view = suspects.filter(matcher()).sort(ORDER[filters.sort.value]);
+  view = issues.filter(matcher()).sort(ORDER[filters.sort.value]);
   at = view.indexOf(item);
   if (at < 0 && view.length) at = 0;
   const active = ["search", "given", "suggested", "state", "low", "high"].some((name) => filters[name].value !== "");
@@ -167,8 +167,8 @@ function change(item) {
 }
 
 const short = (number) => (number < 0.001 ? "<0.001" : String(Number(number.toPrecision(2))));
-const score = (item) => (item.score === null ? "–" : short(item.score));
-const sure = (item) => (item.probability === null ? "" : `${Math.round(100 * item.probability)} % sure`);
+const quality = (item) => (item.quality === null ? "–" : short(item.quality));
+const percent = (item) => `${Math.round(100 * item.probability)} %`;
 const pairs = (item) =>
   data.columns.map((name, i) => [name, item.values?.[i] ?? null]).filter(([, value]) => value !== null);
 
@@ -190,7 +190,7 @@ function build(item) {
   const line = make("span", "excerpt", excerpt(item));
   line.dir = "auto";
   const body = make("div", "body", make("div", "labels", ...change(item)), line, make("span", "why", item.reason));
-  const numbers = [make("strong", "", score(item)), make("span", "", sure(item))];
+  const numbers = [make("strong", "", quality(item)), make("span", "", item.probability === null ? "" : percent(item))];
   const side = make("div", "side", ...numbers, make("span", "badge"));
   const node = make("div", "item", ...(item.image ? [image(item, "thumb")] : []), body, side);
   node.setAttribute("role", "option");
@@ -215,7 +215,7 @@ function dress(node, item, place) {
   badge(node.lastChild.lastChild, item);
 }
 
-/** Only what is in sight is in the document; an item keeps its element, so that images do not flicker. */
+/** Only the visible rows are in the document; a row keeps its element, so that images do not flicker. */
 function drawList() {
   canvas.style.height = `${view.length * HEIGHT}px`;
   const first = Math.max(0, Math.floor(list.scrollTop / HEIGHT) - BEYOND);
@@ -253,8 +253,8 @@ function drawDetail() {
   find("content").replaceChildren(...contents(item));
   find("content").scrollTop = 0;
   find("labels").replaceChildren(...change(item));
-  const certain = item.probability === null ? "" : `Network ${sure(item)}`;
-  find("numbers").replaceChildren(make("span", "", `Label score ${score(item)}`), make("span", "", certain));
+  const predicted = item.probability === null ? "" : `Predicted with ${percent(item)}`;
+  find("numbers").replaceChildren(make("span", "", `Label quality ${quality(item)}`), make("span", "", predicted));
   find("reason").textContent = item.reason;
   badge(find("verdict"), item);
   drawChoice(item);
@@ -286,10 +286,10 @@ function drawProgress() {
   const counts = Object.fromEntries(WORDS.map((word) => [word, 0]));
   for (const [word] of decisions.values()) counts[word] += 1;
   const named = WORDS.filter((word) => word !== "skip" || counts.skip).map((word) => `${count(counts[word])} ${word}`);
-  const done = `${count(decisions.size)} of ${count(suspects.length)} reviewed`;
+  const done = `${count(decisions.size)} of ${count(issues.length)} reviewed`;
   find("progress").textContent = decisions.size ? `${done}: ${named.join(", ")}` : done;
   find("bar").setAttribute("aria-valuenow", decisions.size);
-  WORDS.forEach((word, i) => { find("bar").children[i].style.width = `${(100 * counts[word]) / suspects.length}%`; });
+  WORDS.forEach((word, i) => { find("bar").children[i].style.width = `${(100 * counts[word]) / issues.length}%`; });
 }
 
 function draw() {
@@ -297,11 +297,11 @@ function draw() {
   drawDetail();
   drawProgress();
   find("empty").hidden = view.length > 0;
-  const all = `${count(suspects.length)} ${suspects.length === 1 ? "row" : "rows"}`;
-  find("count").textContent = view.length === suspects.length ? all : `${count(view.length)} of ${all}`;
+  const all = `${count(issues.length)} ${issues.length === 1 ? "row" : "rows"}`;
+  find("count").textContent = view.length === issues.length ? all : `${count(view.length)} of ${all}`;
 }
 
-/** Scrolls the list, and only the list, so that the current row is in sight. */
+/** Scrolls the list, and only the list, so that the current row is visible. */
 function reveal() {
   canvas.style.height = `${view.length * HEIGHT}px`;
   const top = at * HEIGHT;
@@ -318,17 +318,17 @@ function move(to) {
 }
 
 const FORMULA = /^'*\s*[\t\r\n=+\-@＝＋－＠]/;
-const NUMBER = /^[+-]?[0-9]+(\.[0-9]+)?$/; // as in spreadsheets.py
+const NUMBER = /^[+-]?[0-9]+(\.[0-9]+)?$/; // as in files.py
 const runs = (text) => FORMULA.test(text) && !NUMBER.test(text);
 const quoted = (text) => `"${(runs(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 const unguarded = (text) => (text.startsWith("'") && runs(text.slice(1)) ? text.slice(1) : text);
 
 function exported() {
-  const rows = suspects.filter((item) => decisions.has(item.row)).sort(ORDER.row).map((item) => {
+  const rows = issues.filter((item) => decisions.has(item.row)).sort(ORDER.row).map((item) => {
     const [word, label] = decisions.get(item.row);
     return [item.row, quoted(item.id), word, label === undefined ? "" : quoted(label)].join(",");
   });
-  return ["row,id,decision,label", ...rows, ""].join("\r\n");
+  return ["index,id,decision,label", ...rows, ""].join("\r\n");
 }
 
 function download() {
@@ -340,7 +340,7 @@ function download() {
   say(`Exported ${count(decisions.size)} decisions to decisions.csv.`);
 }
 
-/** The cells of each line, RFC 4180; `between` is the separator, which spreadsheets like to change. */
+/** The cells of each line (RFC 4180); `between` is the delimiter, which spreadsheets may change. */
 function cells(text, between) {
   const part = new RegExp(`(?:"((?:[^"]|"")*)"|([^"\\r\\n${between}]*))(${between}|\\r?\\n|$)`, "y");
   const lines = [[]];
@@ -354,9 +354,9 @@ function cells(text, between) {
 }
 
 function read(text) {
-  const between = /^"?row"?([,;\t])/.exec(text)?.[1] ?? ",";
+  const between = /^"?index"?([,;\t])/.exec(text)?.[1] ?? ",";
   const [head, ...lines] = cells(text, between);
-  if (head?.join() !== "row,id,decision,label") return say("Need a file with the columns row, id, decision, label.");
+  if (head?.join() !== "index,id,decision,label") return say("Need a file with the columns index, id, decision, label.");
   let unknown = 0;
   let taken = 0;
   for (const [row, id = "", word, label = ""] of lines.filter((line) => line.join("") !== "")) {
@@ -378,11 +378,11 @@ const MOVES = {
 };
 const DOES = { ...Object.fromEntries(WORDS.map((word) => [word, () => decide(word)])), undo };
 const KEYS = new Map(Object.entries({
-  ...MOVES, k: DOES.keep, r: DOES.relabel, d: DOES.remove, Delete: DOES.remove, s: DOES.skip, u: undo,
+  ...MOVES, k: DOES.keep, r: DOES.relabel, d: DOES.drop, Delete: DOES.drop, s: DOES.skip, u: undo,
   "/": () => filters.search.focus(),
 }));
 
-/** Nobody decides about a row that is not in sight, and keys elsewhere keep their meaning. */
+/** Keys decide only while the current row is visible, and keep their usual meaning elsewhere. */
 function listens(target) {
   const { top, bottom } = find("detail").getBoundingClientRect();
   return bottom > 0 && top < innerHeight && (target === document.body || find("review").contains(target));
@@ -393,7 +393,7 @@ function press(event) {
   const act = KEYS.get(key);
   if (!act || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.target.closest("input, select, textarea") || !listens(event.target)) return;
-  if (event.target.id === "content" && key.length > 1 && key in MOVES) return; // there, arrows scroll a long text
+  if (event.target.id === "content" && key.length > 1 && key in MOVES) return; // arrows scroll a long text there
   event.preventDefault();
   if (event.repeat && !(key in MOVES)) return;
   act();
@@ -438,5 +438,5 @@ recall();
 save();
 fillChoices();
 listen();
-refresh(suspects.find((item) => !decisions.has(item.row)));
+refresh(issues.find((item) => !decisions.has(item.row)));
 list.focus({ preventScroll: true });

@@ -1,4 +1,4 @@
-"""Which network suits a problem, by which loss, and how it is trained unless a user says otherwise."""
+"""The network and the loss that suit a problem, and the defaults of its training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rockafellian.attacks import ATTACKS
-from rockafellian.auditing.model.classifier import Model
+from rockafellian.auditing.model.classifier import Classifier
 from rockafellian.auditing.model.networks import build
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.losses import ELR, LOSSES, bce
@@ -23,26 +23,26 @@ from rockafellian.weights.sample_weights import SampleWeights
 
 DEFAULT_LOSS = "cce"
 LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 1e-4, 0.2
-#: Numbers a row, up to which more threads do not help.
-SMALL = 1024
-#: How long to train unless told: so many steps, in a number of epochs between these.
-STEPS, FEWEST, MOST = 3_000, 15, 40
+#: Up to this number of inputs a row, more threads do not help.
+MAX_SMALL_INPUTS = 1024
+#: The default number of steps, in a number of epochs between these.
+N_STEPS, MIN_EPOCHS, MAX_EPOCHS = 3_000, 15, 40
 
 
 @dataclass(frozen=True)
-class PerClass:
-    """A loss that is a mean over the classes, summed instead: its size does not shrink where there are many."""
+class SummedOverClasses:
+    """A loss that is a mean over the classes, as a sum instead, so that it does not shrink with many classes."""
 
     name: str
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """One loss per row."""
+        """Return one loss per row."""
         losses: Tensor = LOSSES[self.name](logits, labels) * logits.shape[1]
         return losses
 
 
-def new_model(problem: Problem) -> Model:
-    """A network that suits the inputs: a small CNN for images, an MLP for rows of numbers."""
+def new_classifier(problem: Problem) -> Classifier:
+    """Return an untrained classifier that suits the inputs: a small CNN for images, an MLP for rows of numbers."""
     shape, names = problem.inputs.shape[1:], problem.labels.names
     if len(shape) == 1:
         description = {"network": "mlp", "inputs": shape[0], "classes": len(names), "dropout": DROPOUT}
@@ -50,26 +50,28 @@ def new_model(problem: Problem) -> Model:
         description = {"network": "cnn", "channels": shape[0], "side": shape[1], "classes": len(names)}
     with seeded(problem.settings.seed, 0):
         network = build(description)
-    return Model(problem.kind, problem.features, description, network, names, problem.labels.several)
+    return Classifier(problem.kind, problem.features, description, network, names, problem.labels.multilabel)
 
 
 def choose_loss(problem: Problem) -> Loss:
-    """One loss per row: as told, or cross-entropy; that of each label where rows have several."""
+    """Return the loss that is set, or cross-entropy; binary cross-entropy where rows may have several labels."""
     name = problem.settings.loss or DEFAULT_LOSS
-    if problem.labels.several:
+    if problem.labels.multilabel:
         return bce
     if name == "elr":
         return ELR(len(problem.rows), len(problem.labels.names))
-    return PerClass(name) if name in ("mse", "mae") else cast(Loss, LOSSES[name])
+    return SummedOverClasses(name) if name in ("mse", "mae") else cast(Loss, LOSSES[name])
 
 
-def train(problem: Problem, model: Model, loss: Loss, weights: SampleWeights | None, **more: Any) -> History:
-    """Train the model's network; `more` goes to `fit`."""
+def fit_network(
+    problem: Problem, model: Classifier, loss: Loss, weights: SampleWeights | None, **options: Any
+) -> History:
+    """Train the network of the model; `options` go to `fit`."""
     settings, n = problem.settings, len(problem.rows)
-    size = min(max(n // 50, 32), 512)
-    epochs = settings.epochs or min(max(STEPS * size // n, FEWEST), MOST)
-    where = settings.where()
-    model.network.to(where)
+    batch_size = min(max(n // 50, 32), 512)
+    epochs = settings.epochs or min(max(N_STEPS * batch_size // n, MIN_EPOCHS), MAX_EPOCHS)
+    device = settings.torch_device()
+    model.network.to(device)
     with _few_threads(problem.inputs[0].numel()):
         return fit(
             model.network,
@@ -79,18 +81,18 @@ def train(problem: Problem, model: Model, loss: Loss, weights: SampleWeights | N
             epochs=epochs,
             weights=weights,
             attack=None if settings.attack is None else ATTACKS[settings.attack](settings.eps),
-            batch_size=size,
-            device=where,
+            batch_size=batch_size,
+            device=device,
             seed=settings.seed,
-            **{"valid": problem.valid, **more},
+            **{"valid": problem.valid, **options},
         )
 
 
 @contextmanager
 def _few_threads(inputs: int) -> Iterator[None]:
-    """One thread where rows are small: a second one costs more than it brings, on a busy machine many times over."""
+    """Use one thread where rows are small: a second one costs more time than it saves."""
     before = torch.get_num_threads()
-    torch.set_num_threads(before if inputs > SMALL else 1)
+    torch.set_num_threads(before if inputs > MAX_SMALL_INPUTS else 1)
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from samples import command, f1, flips
 import rockafellian as rk
 
 NAMES = ["fog", "sea", "sun"]
-TOLD = ("--contamination", "0.15", "--epochs", 12)
+GIVEN_RATE = ("--contamination", "0.15", "--epochs", 12)
 
 
 class Made(NamedTuple):
@@ -88,9 +88,9 @@ class Run(NamedTuple):
 @pytest.fixture(scope="module", params=["columns", "separator", "lists"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder, made = tmp_path_factory.mktemp(request.param), make()
-    data, said = write(folder, made, request.param)
+    data, predicted = write(folder, made, request.param)
     patch = pytest.MonkeyPatch()
-    assert command(patch, "train", data, *said, *TOLD, "--out", folder / "run") == 0
+    assert command(patch, "train", data, *predicted, *GIVEN_RATE, "--out", folder / "run") == 0
     patch.undo()
     found = pd.read_parquet(folder / "run" / "findings.parquet")
     return Run(folder / "run", request.param, made, found)
@@ -108,19 +108,19 @@ def test_rows_with_a_wrong_label_are_found(run: Run) -> None:
         pytest.param(800, 0, marks=pytest.mark.xfail(reason="5 % a label in 800 rows is often taken for nothing")),
     ],
 )
-def test_rows_with_a_wrong_label_are_found_untold(
+def test_rows_with_a_wrong_label_are_found_without_knowing_the_noise_rate(
     n: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(n, seed=seed)
-    data, said = write(tmp_path, made, "columns")
-    assert command(monkeypatch, "train", data, *said, "--epochs", 12, "--out", tmp_path / "run") == 0
+    data, predicted = write(tmp_path, made, "columns")
+    assert command(monkeypatch, "train", data, *predicted, "--epochs", 12, "--out", tmp_path / "run") == 0
     found = pd.read_parquet(tmp_path / "run" / "findings.parquet")
     assert f1(found["is_label_issue"].to_numpy(), made.wrong) >= 0.6
 
 
-def test_nothing_is_flagged_untold_where_nothing_is_wrong() -> None:
+def test_nothing_is_flagged_in_clean_data() -> None:
     audited = rk.audit(frame_of(make(share=0.0), "columns"), NAMES, epochs=12, progress="quiet")
-    assert audited.inner.flagged.sum() == 0
+    assert audited.flagged.sum() == 0
 
 
 def test_labels_are_named_as_a_person_reads_them(run: Run) -> None:
@@ -128,21 +128,21 @@ def test_labels_are_named_as_a_person_reads_them(run: Run) -> None:
     first = [] if run.form == "columns" else ["any"]
     assert run.found["given_label"].tolist() == [joint.join([*first, *each]) for each in sets(run.made.given)]
     assert run.found["predicted_probability"].between(0, 1).all()
-    said = np.array([[name in text for name in NAMES] for text in run.found["predicted_label"]])
-    assert (said == run.made.true).all(1).mean() > 0.9
+    predicted = np.array([[name in text for name in NAMES] for text in run.found["predicted_label"]])
+    assert (predicted == run.made.true).all(1).mean() > 0.9
 
 
 def test_cleaned_data_lack_the_flagged_rows(run: Run) -> None:
     np.testing.assert_array_equal(labels_in(run.copy("cleaned"), run.form), run.made.given[~run.flagged])
 
 
-def test_relabelled_data_have_other_labels_in_flagged_rows_only(run: Run) -> None:
-    new = labels_in(run.copy("relabelled"), run.form)
+def test_relabeled_data_have_other_labels_in_flagged_rows_only(run: Run) -> None:
+    new = labels_in(run.copy("relabeled"), run.form)
     np.testing.assert_array_equal(new[~run.flagged], run.made.given[~run.flagged])
     assert (new == run.made.true).all(1).mean() > 0.97 > (run.made.given == run.made.true).all(1).mean()
 
 
-def test_the_page_lists_the_suspects_with_all_their_labels(run: Run) -> None:
+def test_the_page_lists_the_label_issues_with_all_their_labels(run: Run) -> None:
     page = (run.folder / "report.html").read_text(encoding="utf-8")
     worst = run.found[run.found["is_label_issue"]].sort_values("label_quality").iloc[0]
     assert page.rstrip().endswith("</html>")
@@ -161,7 +161,7 @@ def test_the_summary_counts_every_label(run: Run) -> None:
 def test_decisions_are_applied_to_sets_of_labels(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     joint = ";" if run.form == "separator" else " | "
     first = "" if run.form == "columns" else f"any{joint}"
-    lines = ["row,id,decision,label", "0,0,remove,", f"1,1,relabel,{first}fog{joint}sun", "2,2,keep,", "3,3,skip,"]
+    lines = ["index,id,decision,label", "0,0,drop,", f"1,1,relabel,{first}fog{joint}sun", "2,2,keep,", "3,3,skip,"]
     (tmp_path / "decisions.csv").write_text("\n".join(lines) + "\n")
     out = tmp_path / run.copy("new").name
     assert command(monkeypatch, "apply", run.folder, tmp_path / "decisions.csv", "--out", out) == 0
@@ -174,7 +174,7 @@ def test_a_decision_for_a_label_that_is_none_is_refused(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     joint = ";" if run.form == "separator" else " | "
-    (tmp_path / "decisions.csv").write_text(f"row,id,decision,label\n1,1,relabel,fog{joint}snow\n")
+    (tmp_path / "decisions.csv").write_text(f"index,id,decision,label\n1,1,relabel,fog{joint}snow\n")
     arguments = ("apply", run.folder, tmp_path / "decisions.csv", "--out", tmp_path / run.copy("new").name)
     assert command(monkeypatch, *arguments) == 2
     assert "'snow'" in capsys.readouterr().err
@@ -183,7 +183,7 @@ def test_a_decision_for_a_label_that_is_none_is_refused(
 def test_label_studio_gets_a_choice_for_each_label(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command(monkeypatch, "export", run.folder, "--out", tmp_path / "tasks.json") == 0
     tasks = json.loads((tmp_path / "tasks.json").read_text())
-    assert {task["data"]["row"] for task in tasks} == set(np.flatnonzero(run.flagged).tolist())
+    assert {task["data"]["index"] for task in tasks} == set(np.flatnonzero(run.flagged).tolist())
     choices = ElementTree.parse(tmp_path / "tasks.xml").find(".//Choices")
     assert choices is not None
     assert choices.get("choice") == "multiple"
@@ -200,11 +200,11 @@ def test_predictions_name_the_labels_and_how_likely_each_is(
 ) -> None:
     new = make(50, seed=7)
     pd.DataFrame(new.x, columns=["p", "q", "r"]).to_csv(tmp_path / "new.csv", index=False)
-    assert command(monkeypatch, "predict", run.folder, tmp_path / "new.csv", "--out", tmp_path / "said.csv") == 0
-    said = pd.read_csv(tmp_path / "said.csv")
-    likely = said[[f"probability_{name}" for name in NAMES]].to_numpy() > 0.5
+    assert command(monkeypatch, "predict", run.folder, tmp_path / "new.csv", "--out", tmp_path / "predicted.csv") == 0
+    predicted = pd.read_csv(tmp_path / "predicted.csv")
+    likely = predicted[[f"probability_{name}" for name in NAMES]].to_numpy() > 0.5
     assert (likely == new.true).mean() > 0.95
-    named = np.array([[name in text for name in NAMES] for text in said["predicted_label"].fillna("")])
+    named = np.array([[name in text for name in NAMES] for text in predicted["predicted_label"].fillna("")])
     np.testing.assert_array_equal(named, likely)
 
 
@@ -213,10 +213,10 @@ def test_a_mask_in_an_npz_file_is_several_labels_and_is_written_as_one(
 ) -> None:
     made = make()
     np.savez(tmp_path / "data.npz", X=made.x, y=made.given.astype(int))
-    assert command(monkeypatch, "train", tmp_path / "data.npz", *TOLD, "--out", tmp_path / "run") == 0
+    assert command(monkeypatch, "train", tmp_path / "data.npz", *GIVEN_RATE, "--out", tmp_path / "run") == 0
     flagged = pd.read_parquet(tmp_path / "run" / "findings.parquet")["is_label_issue"].to_numpy()
     assert f1(flagged, made.wrong) > 0.9
-    with np.load(tmp_path / "run" / "relabelled.npz") as new:
+    with np.load(tmp_path / "run" / "relabeled.npz") as new:
         assert new["y"].shape == (300, 3)
         assert (new["y"] == made.true).all(1).mean() > 0.97
 
@@ -227,11 +227,11 @@ def test_a_frame_with_several_labels_comes_back_with_its_kinds_of_columns(form: 
     frame = frame_of(made, form)
     label = NAMES if form == "columns" else "tags"
     audited = rk.audit(frame, label, contamination=0.15, epochs=12, progress="quiet")
-    after = audited.relabelled
+    after = audited.relabeled
     assert after.dtypes.tolist() == frame.dtypes.tolist()
     mask: Any = after[NAMES] if form == "columns" else [[name in row for name in NAMES] for row in after["tags"]]
     assert (np.asarray(mask, bool) == made.true).all(1).mean() > 0.97
-    pd.testing.assert_frame_equal(audited.cleaned, frame[~audited.inner.flagged])
+    pd.testing.assert_frame_equal(audited.cleaned, frame[~audited.flagged])
 
 
 def test_rows_without_labels_are_set_aside_and_get_a_suggestion() -> None:
@@ -243,4 +243,4 @@ def test_rows_without_labels_are_set_aside_and_get_a_suggestion() -> None:
     assert found["reason"][[3, 5]].tolist() == ["no label given"] * 2
     assert not found["is_label_issue"][[3, 5]].any()
     assert found["predicted_label"][[3, 5]].str.startswith("any").all()
-    assert audited.relabelled["tags"][[3, 5]].isna().all()
+    assert audited.relabeled["tags"][[3, 5]].isna().all()

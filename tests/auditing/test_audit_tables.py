@@ -10,8 +10,8 @@ import pytest
 import torch
 from pyarrow import csv
 
-from rockafellian.auditing.features.cells import dated, numbers
-from rockafellian.auditing.features.columns import Columns
+from rockafellian.auditing.features.parsing import find_date_format, parse_numbers
+from rockafellian.auditing.features.tables import TableFeatures
 from rockafellian.training.checkpoints import load, save
 
 CITIES = ["Rome", "Oslo", "Lima", "Oslo", "Oslo", "Rome"]
@@ -21,8 +21,12 @@ def column(*values: object, kind: pa.DataType | None = None) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, kind)])
 
 
-def learned(**columns: object) -> Columns:
-    return Columns.learn(pa.table(columns))
+def fit(table: pa.Table) -> TableFeatures:
+    return TableFeatures.fit_transform(table)[0]
+
+
+def learned(**columns: object) -> TableFeatures:
+    return fit(pa.table(columns))
 
 
 def reason(values: object, kind: pa.DataType | None = None) -> str:
@@ -113,7 +117,7 @@ def test_truth_values_are_numbers_however_they_come() -> None:
     ],
 )
 def test_dates_are_read_as_people_write_them(text: str, second: float) -> None:
-    found = dated(column(text, None))
+    found = find_date_format(column(text, None))
     assert found is not None
     assert found[1][0] == pytest.approx(second, abs=1e-5)
     assert np.isnan(found[1][1])
@@ -121,11 +125,11 @@ def test_dates_are_read_as_people_write_them(text: str, second: float) -> None:
 
 @pytest.mark.parametrize("text", ["31.02.2024", "2024-13-01", "12", "March 2024", "2024-03", "01.03.24"])
 def test_what_is_no_full_date_is_not_read_as_one(text: str) -> None:
-    assert dated(column(text)) is None
+    assert find_date_format(column(text)) is None
 
 
 def test_day_and_month_are_told_apart_by_all_cells_together() -> None:
-    found = dated(column("01/02/2024", "13/02/2024"))
+    found = find_date_format(column("01/02/2024", "13/02/2024"))
     assert found is not None
     assert found[0] == "day/month/year"
 
@@ -180,7 +184,7 @@ def test_one_value_and_holes_are_not_constant() -> None:
 
 def test_long_and_different_texts_go_by_their_words() -> None:
     table = mixed()
-    columns = Columns.learn(table.select(["review"]))
+    columns = fit(table.select(["review"]))
     assert columns.describe() == "1 text"
     inputs = columns(table)
     same = pa.table({"review": [table["review"][3].as_py(), None]})
@@ -197,7 +201,7 @@ def test_texts_without_blanks_between_words_are_texts() -> None:
 def test_a_table_and_its_csv_give_the_same_inputs_both_ways(tmp_path: Path) -> None:
     typed = mixed()
     text = as_text(typed, tmp_path / "table.csv")
-    by_type, by_text = Columns.learn(typed), Columns.learn(text)
+    by_type, by_text = fit(typed), fit(text)
     assert by_type.describe() == "4 numbers, 1 category, 2 dates, 1 text; left out: row (counts the rows)"
     assert by_text.describe() == by_type.describe()
     expected = by_type(typed)
@@ -208,23 +212,23 @@ def test_a_table_and_its_csv_give_the_same_inputs_both_ways(tmp_path: Path) -> N
 
 def test_the_order_of_the_columns_and_others_beside_them_do_not_matter() -> None:
     table = mixed()
-    columns = Columns.learn(table)
+    columns = fit(table)
     turned = table.select(table.column_names[::-1]).append_column("new", [["x"] * 200])
     assert torch.equal(columns(turned), columns(table))
 
 
 def test_columns_come_back_from_a_checkpoint(tmp_path: Path) -> None:
     table = mixed().rename_columns(["$age", *mixed().column_names[1:]])
-    columns = Columns.learn(table)
+    columns = fit(table)
     save(tmp_path / "state", {"features": columns.state})
-    back = Columns.from_state(load(tmp_path / "state")["features"])
+    back = TableFeatures.from_state(load(tmp_path / "state")["features"])
     assert back == columns
     assert torch.equal(back(table), columns(table))
     assert back.describe() == columns.describe()
 
 
 def test_a_column_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match="need the columns of the training, but 'y' is missing; got 'x'"):
+    with pytest.raises(ValueError, match="need the columns of the training data, but 'y' is missing; got 'x'"):
         learned(x=[1, 5, 2], y=[1, 5, 2])(pa.table({"x": [1]}))
 
 
@@ -255,32 +259,54 @@ def test_a_table_without_a_usable_column_is_refused_with_what_each_was() -> None
 
 def test_two_columns_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="need columns with different names, got 'x' twice"):
-        Columns.learn(pa.table([[1, 5], [2, 7]], names=["x", "x"]))
+        fit(pa.table([[1, 5], [2, 7]], names=["x", "x"]))
 
 
 def test_a_table_without_rows_gives_inputs_without_rows() -> None:
-    columns = Columns.learn(mixed())
+    columns = fit(mixed())
     assert columns(mixed().slice(0, 0)).shape == (0, columns.width)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_every_type_of_text_is_read(kind: pa.DataType) -> None:
-    assert numbers(column("1", " 2", "", kind=kind)).tolist()[:2] == [1, 2]
-    assert Columns.learn(pa.table({"x": pa.array(CITIES, kind)})).describe() == "1 category"
+    assert parse_numbers(column("1", " 2", "", kind=kind)).tolist()[:2] == [1, 2]
+    assert fit(pa.table({"x": pa.array(CITIES, kind)})).describe() == "1 category"
 
 
 def test_frames_of_pandas_go_through() -> None:
     frame = pd.DataFrame({"a": [1.5, None, 2.0], "b": pd.Categorical(["x", "y", "x"]), "c": ["u", None, "u"]})
-    assert Columns.learn(pa.Table.from_pandas(frame)).describe() == "1 number, 2 categories"
+    assert fit(pa.Table.from_pandas(frame)).describe() == "1 number, 2 categories"
 
 
 def test_a_hundred_thousand_rows_of_text_take_no_python_loop() -> None:
     cells = pc.cast(pa.array(np.random.default_rng(0).normal(size=100_000)), pa.string())
     table = pa.table({f"x{number}": cells for number in range(5)})
-    assert Columns.learn(table)(table).std(0).sub(1).abs().max() < 0.01
+    assert fit(table)(table).std(0).sub(1).abs().max() < 0.01
 
 
 def test_a_column_that_is_all_but_empty_is_no_text() -> None:
     cells: list[str | None] = [None] * 5000
     cells[333], cells[3333] = "a", "a"
     assert learned(x=cells).describe() == "1 category"
+
+
+def test_the_inputs_learned_from_are_those_of_a_second_reading() -> None:
+    features, inputs = TableFeatures.fit_transform(mixed())
+    torch.testing.assert_close(inputs, features(mixed()), atol=1e-6, rtol=0)
+    assert inputs.shape == (200, features.width)
+
+
+def test_cells_are_parsed_once_to_learn_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rockafellian.auditing.features import column_encoders, tables
+
+    parsed: list[int] = []
+
+    def counted(cells: pa.ChunkedArray) -> np.ndarray:
+        parsed.append(len(cells))
+        return parse_numbers(cells)
+
+    for module in (tables, column_encoders):
+        monkeypatch.setattr(module, "parse_numbers", counted)
+    features = fit(pa.table({"x": np.random.default_rng(0).normal(size=5000)}))
+    assert parsed == [5000]
+    assert features.describe() == "1 number"

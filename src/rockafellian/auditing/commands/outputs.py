@@ -1,0 +1,190 @@
+"""The files of a run: findings, cleaned and relabeled data, lists, a summary and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from rockafellian._internal.arrays import blocks
+from rockafellian._internal.files import atomic_write, write_csv
+from rockafellian.auditing.commands.audit import Audited
+from rockafellian.auditing.data.writing import suffix_for, write_rows
+from rockafellian.auditing.report.contents import LabelIssue, Report
+from rockafellian.auditing.report.page import render
+
+#: A page lists at most this number of label issues, with this number of bytes of images and texts: phones open it.
+MAX_ISSUES, MAX_BYTES = 20_000, 40_000_000
+
+
+def write_all(audited: Audited, folder: Path, key: str) -> None:
+    """Write all files but the mark that says that they are complete."""
+    source, history = audited.problem.source, audited.history.state_dict()
+    audited.model.save(folder / "model")
+    with atomic_write(folder / "findings.parquet") as partial:
+        pyarrow.parquet.write_table(audited.table, partial)
+    _write_for_people(folder / "findings.csv", audited.table)
+    suffix = suffix_for(source)
+    write_rows(folder / f"cleaned{suffix}", source, source.table, ~audited.flagged)
+    write_rows(folder / f"relabeled{suffix}", source, audited.relabeled_table(), np.ones(len(source), bool))
+    _write_lists(audited, folder)
+    write_json(folder / "history.json", {name: history[name] for name in ("epochs", "rounds")})
+    write_json(folder / "summary.json", summary(audited))
+    write_report(audited, folder / "report.html", key=key)
+
+
+def write_report(audited: Audited, path: Path, *, key: str) -> None:
+    """Write the page; browsers keep its decisions under the key."""
+    with atomic_write(path) as partial:
+        partial.write_text(render(report(audited, key)), encoding="utf-8")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write indented JSON."""
+    with atomic_write(path) as partial:
+        partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def summary(audited: Audited) -> dict[str, Any]:
+    """Return what `rockafellian show` prints."""
+    problem, last = audited.problem, audited.history.epochs[-1]
+    return {
+        "kind": problem.kind.describe(),
+        "inputs": problem.features.describe(),
+        "rows": len(problem.source),
+        "labeled_rows": len(problem.rows),
+        "flagged_rows": int(audited.flagged.sum()),
+        "estimate": None if audited.estimate is None else audited.estimate._asdict(),
+        "accuracy_on_given_labels": last.accuracy,
+        "validation_accuracy": last.valid_accuracy,
+        "epochs": last.epoch,
+        "classes": dict(zip(problem.labels.names, _count_classes(audited), strict=True)),
+        "conflicting_groups": len(problem.conflicts),
+        "notices": audited.notices,
+        "seconds": round(audited.seconds, 2),
+        "versions": {name: version(name) for name in ("rockafellian", "torch", "numpy", "pyarrow")},
+    }
+
+
+def report(audited: Audited, key: str) -> Report:
+    """Return the contents of the page."""
+    problem, weights = audited.problem, audited.weights
+    counts, removed = _count_classes(audited), weights.removed.cpu().numpy()
+    return Report(
+        title="the frame" if problem.source.path is None else problem.source.path.name,
+        key=key,
+        kind=problem.kind.name,
+        rows=len(problem.rows),
+        flagged=int(audited.flagged.sum()),
+        estimate=audited.estimate,
+        classes=problem.labels.names,
+        class_rows=[each["rows"] for each in counts],
+        class_flagged=[each["flagged"] for each in counts],
+        matrix=_count_pairs(audited).tolist(),
+        history=audited.history,
+        kept_losses=audited.losses[~removed],
+        removed_losses=audited.losses[removed],
+        threshold=weights.history[-1].threshold if weights.history else None,
+        issues=list(_issues(audited)),
+        facts=_facts(audited),
+        notices=audited.notices,
+        multilabel=problem.labels.multilabel,
+        separator=problem.labels.shown_separator,
+    )
+
+
+def _issues(audited: Audited) -> Iterator[LabelIssue]:
+    """The label issues, lowest quality first, as many as a page can carry."""
+    problem, bytes_left = audited.problem, MAX_BYTES
+    for each in _worst_first(audited).slice(0, MAX_ISSUES).to_pylist():
+        preview = problem.kind.preview(problem.source, each["index"])
+        bytes_left -= sum(len(str(part)) for part in preview.values())
+        if bytes_left < 0:
+            return
+        yield LabelIssue(
+            index=each["index"],
+            id=each["id"],
+            given=each["given_label"],
+            suggested=each["predicted_label"],
+            quality=each["label_quality"],
+            probability=each["predicted_probability"],
+            reason=each["reason"],
+            **preview,
+        )
+
+
+def _worst_first(audited: Audited) -> pa.Table:
+    """The label issues, lowest quality first; equal qualities by margin, or by loss where there is no margin."""
+    issues = audited.table.filter(audited.table.column("is_label_issue"))
+    margin, loss, quality = (
+        issues.column(name).to_numpy() for name in ("average_margin", "average_loss", "label_quality")
+    )
+    return issues.take(pa.array(np.lexsort((np.where(np.isnan(margin), -loss, margin), quality))))
+
+
+def _write_lists(audited: Audited, folder: Path) -> None:
+    """Write the rows without a label, and equal rows with different labels, if there are any."""
+    problem, table = audited.problem, audited.table
+    without_label = table.filter(pa.array(~problem.labels.known))
+    if len(without_label):
+        shown = without_label.select(["index", "id", "predicted_label", "predicted_probability"])
+        _write_for_people(folder / "set_aside.csv", shown)
+    if problem.conflicts:
+        rows = np.concatenate(problem.conflicts)
+        group = np.repeat(np.arange(1, len(problem.conflicts) + 1), [len(each) for each in problem.conflicts])
+        chosen = table.select(["index", "id", "given_label", "predicted_label"]).take(pa.array(rows))
+        _write_for_people(folder / "conflicts.csv", chosen.add_column(0, "group", pa.array(group)))
+
+
+def _write_for_people(path: Path, table: pa.Table) -> None:
+    """Write CSV in which a spreadsheet finds no formula to run."""
+    parts = (table.slice(part.start, part.stop - part.start) for part in blocks(len(table)))
+    write_csv(path, table.column_names, ([column.to_pylist() for column in part.columns] for part in parts))
+
+
+def _count_classes(audited: Audited) -> list[dict[str, int]]:
+    """For each class, how many rows have it and how many of them are flagged."""
+    labels = audited.problem.labels
+    given = [labels.given[rows] for rows in (labels.known, audited.flagged)]
+    if labels.multilabel:
+        counts = [each.sum(0) for each in given]
+    else:
+        counts = [np.bincount(each, minlength=len(labels.names)) for each in given]
+    return [{"rows": int(rows), "flagged": int(flagged)} for rows, flagged in zip(*counts, strict=True)]
+
+
+def _count_pairs(audited: Audited) -> NDArray[np.int64]:
+    """Flagged rows by given and by suggested class; zeros where rows have several labels."""
+    labels, n = audited.problem.labels, len(audited.problem.labels.names)
+    if labels.multilabel:
+        return np.zeros((n, n), np.int64)
+    given, suggested = labels.given[audited.flagged], audited.predicted[audited.flagged]
+    return np.bincount(given * n + suggested, minlength=n**2).reshape(n, n)
+
+
+def _facts(audited: Audited) -> dict[str, str]:
+    """How the audit was made, for the end of the page."""
+    problem, last = audited.problem, audited.history.epochs[-1]
+    used = {name: value for name, value in asdict(problem.settings).items() if value not in (None, (), "auto")}
+    network = ", ".join(f"{name} {value}" for name, value in audited.model.description.items())
+    facts = {
+        "Data": f"{problem.kind.describe()}: {len(problem.source):,} rows, {len(problem.labels.names)} classes",
+        "Inputs": problem.features.describe(),
+        "Network": network.removeprefix("network "),
+        "Training": f"{last.epoch} epochs in {audited.seconds:.0f} s",
+        "Accuracy on the given labels": "" if last.accuracy is None else f"{last.accuracy:.1%} in the last epoch",
+        "Validation accuracy": "" if last.valid_accuracy is None else f"{last.valid_accuracy:.1%} after the last epoch",
+        "Settings": ", ".join(
+            f"{name} {', '.join(value) if isinstance(value, tuple) else value}" for name, value in used.items()
+        ),
+        "Version": f"rockafellian {version('rockafellian')}",
+    }
+    return {name: value for name, value in facts.items() if value}

@@ -1,0 +1,76 @@
+"""The contents of the page of an audit, and its first two sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rockafellian.method.noise_rate import Estimate
+from rockafellian.training.history import History
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class LabelIssue:
+    """A row that looks mislabeled, and what a person sees of it: a text, an image, or values by column."""
+
+    index: int  # of the row in the data, from 0
+    id: str
+    given: str
+    suggested: str | None  # the predicted label; None or the given one if no other label is suggested
+    quality: float  # of the label, in [0, 1]; the lowest is the worst
+    probability: float | None  # of the suggested label
+    reason: str
+    text: str | None = None
+    image: str | None = None  # a data: URI
+    values: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The contents of a page. Browsers keep its decisions under `key`, so each run has its own."""
+
+    title: str
+    key: str
+    kind: str  # "table", "texts" or "images"
+    rows: int
+    flagged: int
+    estimate: Estimate | None
+    classes: Sequence[str]
+    class_rows: Sequence[int]
+    class_flagged: Sequence[int]
+    matrix: Sequence[Sequence[int]]  # flagged rows, given (row) against suggested (column)
+    history: History
+    kept_losses: Floats
+    removed_losses: Floats
+    threshold: float | None
+    issues: Sequence[LabelIssue]  # worst first, perhaps not all that are flagged
+    facts: Mapping[str, str]
+    notices: Sequence[str]
+    multilabel: bool = False  # whether a row may have several labels
+    separator: str = " | "  # between several labels of one row
+
+
+def headline(report: Report) -> str:
+    """Return how many rows look mislabeled."""
+    if report.flagged == 0:
+        return f"None of {report.rows:,} rows looks mislabeled"
+    return f"{report.flagged:,} of {report.rows:,} rows {'looks' if report.flagged == 1 else 'look'} mislabeled"
+
+
+def noise_rate_sentence(report: Report) -> str:
+    """Return what is known of the noise rate."""
+    if report.estimate is None:
+        return "The noise rate was not estimated."
+    rate, low, high = (_percent(fraction) for fraction in report.estimate)
+    return f"Estimated noise rate: {rate} of the labels (90 % interval: {low} to {high})."
+
+
+def _percent(fraction: float) -> str:
+    percent = 100 * fraction
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
