@@ -25,3 +25,6 @@ def pytest_configure(config: pytest.Config) -> None:
     ]
     own = {path.stem if "tests" in path.parts else ".".join(path.with_suffix("").parts[1:]) for path in files}
     config.addinivalue_line("filterwarnings", f"error:::({'|'.join(map(re.escape, sorted(own)))}|__main__)$")
+
+
+collect_ignore = ["conftest.py"]  # two of one name cannot be searched for doctests

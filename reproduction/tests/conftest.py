@@ -29,3 +29,6 @@ def tiny(server: Server, monkeypatch: pytest.MonkeyPatch) -> Source:
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
+
+
+collect_ignore = ["conftest.py"]  # two of one name cannot be searched for doctests

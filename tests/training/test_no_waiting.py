@@ -17,6 +17,7 @@ from rockafellian.training.epoch import Run
 from rockafellian.training.evaluation import Task, _same_class, _same_side, eval_pass
 from rockafellian.training.options import Options
 from rockafellian.training.step import GradientStep
+from rockafellian.weights.sample_weights import SampleWeights
 
 N, K, BATCH = 12, 4, 5
 CLASSES = Task(K, _same_class, True)
@@ -33,22 +34,7 @@ def _an_index_is_checked_on_the_cpu_only(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(losses, "_check_range", check)
 
 
-class Weights:
-    """In the place of SampleWeights: weighs and remembers on the device of the losses."""
-
-    def __init__(self) -> None:
-        self.values = torch.ones(N, device=CUDA)
-        self.seen: list[Tensor] = []
-
-    def reduce(self, losses: Tensor, index: Tensor, *, logits: Tensor, labels: Tensor) -> Tensor:
-        assert losses.device == logits.device == labels.device == CUDA
-        assert losses.dtype == torch.float32
-        assert index.is_cpu
-        self.seen.append(losses)
-        return (self.values.index_select(0, index.to(CUDA, non_blocking=True)) * losses).mean()
-
-
-def make_run(loss: str, *, train, weights: Weights | None = None, task: Task = CLASSES, **options) -> Run:
+def make_run(loss: str, *, train, weights: SampleWeights | None = None, task: Task = CLASSES, **options) -> Run:
     model = on_cuda(nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(), nn.Linear(8, K)))
     made = loss_by_name(loss, N, K)
     run = Run(
@@ -58,7 +44,7 @@ def make_run(loss: str, *, train, weights: Weights | None = None, task: Task = C
         loss=on_cuda(made) if isinstance(made, nn.Module) else made,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
         options=Options(batch_size=BATCH, **options),
-        weights=weights,  # type: ignore[arg-type]
+        weights=weights,
         transform=lambda x: x + torch.randn_like(x),
     )
     run.task = task
@@ -79,8 +65,8 @@ def targets(name: str, where: torch.device | str) -> Tensor:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_batch_is_trained_on_without_waiting(name: str, weighted: bool, where: str) -> None:
+    weights = SampleWeights(N) if weighted and targets(name, "cpu").ndim == 1 else None
     with fake_cuda() as copies:
-        weights = Weights() if weighted and targets(name, "cpu").ndim == 1 else None
         task = CLASSES if targets(name, "cpu").ndim == 1 else OUTPUTS
         x, y = torch.randn(N, 2, device=where), targets(name, where)
         run = make_run(name, train=(x, y), weights=weights, task=task)
@@ -91,7 +77,7 @@ def test_a_batch_is_trained_on_without_waiting(name: str, weighted: bool, where:
             assert mean.shape == ()
             task.score(outputs, batch[1]).sum()
             assert batch[2].is_cpu
-        assert weights is None or len(weights.seen) == 3
+        assert weights is None or weights.reports == 3
         assert copies == {}
 
 

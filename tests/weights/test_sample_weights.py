@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 
 import pytest
 import safetensors.torch
@@ -349,3 +351,16 @@ def test_training_by_an_estimate_goes_on_alike_from_its_state() -> None:
     assert len(resumed.history) == 5
     assert torch.equal(resumed.values, expected.values)
     assert resumed.estimate == expected.estimate
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda weights: pickle.loads(pickle.dumps(weights))])  # noqa: S301
+def test_a_copy_is_re_weighted_on_its_own(copied) -> None:
+    weights = remove_a_quarter()
+    weights.reduce(LOSSES, EVERY_ROW)
+    other = copied(weights)
+    other.step()
+    assert other.removed.tolist() == [False, False, False, True]
+    assert other.values[3] == 0
+    assert weights.values.tolist() == [1, 1, 1, 1]
+    weights.step()
+    assert torch.equal(weights.values, other.values)

@@ -104,13 +104,13 @@ class DeviceSums:
         spare = len(holdout.rows)  # the slot of all rows that are not held out
         self.slots = torch.full((n_rows,), spare, dtype=torch.int64)
         self.slots[holdout.rows] = torch.arange(spare)
-        self.slots = self.slots.to(logits.device)
+        self.slots = self.slots.to(logits.device, non_blocking=True)
         self.sums = logits.new_zeros((spare + 1, logits.shape[1]))
         self.counts = logits.new_zeros(spare + 1)
 
     def add(self, rows: Tensor, logits: Tensor) -> None:
         """Add the predictions of a batch."""
-        at = self.slots.index_select(0, rows.to(self.slots.device).clamp(0, len(self.slots) - 1))
+        at = self.slots.index_select(0, rows.to(self.slots.device, non_blocking=True).clamp(0, len(self.slots) - 1))
         self.sums.index_add_(0, at, logits.softmax(1))
         self.counts.index_add_(0, at, torch.ones_like(at, dtype=self.counts.dtype))
 

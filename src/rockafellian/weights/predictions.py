@@ -115,7 +115,7 @@ def predict(logits: Tensor, labels: Tensor) -> Tensor:
     Nothing is asked of a device, which would have to be waited for: labels out of range are found by `check_labels`.
     """
     (best, runner_up), (predicted, _) = (part.unbind(1) for part in logits.topk(2, dim=1))
-    given = labels.to(logits.device)
+    given = labels.to(logits.device, non_blocking=True)
     at = given.long().clamp(0, logits.shape[1] - 1)
     own = logits.gather(1, at.unsqueeze(1)).squeeze(1)
     margin = own - torch.where(predicted == at, runner_up, best)

@@ -91,18 +91,17 @@ class SampleWeights:
         if (held := self._comm.total(len(self.rows))) != n_samples:
             raise ValueError(f"need {n_samples} rows over all processes, got {held:g}; use shard({n_samples})")
         self.epoch, self.history, self.estimate = 0, list[Reweighting](), estimate
-        #: How often `reduce` or `remember` was called.
-        self.reports = 0
+        self.reports = 0  # how often `reduce` or `remember` was called
         auto = isinstance(self.rule, RRM) and self.rule.auto
         self._holdout = HoldOut(n_samples, seed, self.rows) if auto and estimate is None else None
         self._start = warmup
         self._prior = None if prior is None else self._read_prior(prior)
-        self._host = self._nominal().copy()
+        first = self._nominal().copy()
         if self._holdout is not None:
-            self._host[self._holdout.rows] = 0
-            self._host /= self._host.dtype.type(mean_of(self._host, self._comm))
-        #: The weights, with mean 1.
-        self.values = torch.from_numpy(self._host).to(device)
+            first[self._holdout.rows] = 0
+            first /= first.dtype.type(mean_of(first, self._comm))
+        #: The weights, with mean 1; and if they are on a GPU, the same on the host.
+        self.values, self._mirror = torch.from_numpy(first).to(device), first
         #: By row the re-weighting, counted from 1, in which it was last removed; 0 if never.
         self.last_removed = torch.zeros(len(self.rows), dtype=torch.int32)
         self._losses = LossSums(len(self.rows))
@@ -267,6 +266,11 @@ class SampleWeights:
     def _comm(self) -> Comm:
         return PROCESSES if self.sharded else LOCAL
 
+    @property
+    def _host(self) -> Vector:
+        """The weights on the host; on the CPU they are `values` themselves."""
+        return self.values.numpy() if self.values.is_cpu else self._mirror
+
     def _nominal(self) -> Vector:
         """The weights of rows of which nothing is known."""
         return np.ones(len(self.rows), np.float32) if self._prior is None else self._prior
@@ -294,8 +298,8 @@ class SampleWeights:
 
     def _weights_of(self, rows: Tensor) -> Tensor:
         """The weights of these rows; an index on the CPU is checked now, one on a GPU when it is collected."""
-        if not rows.is_cpu:
-            self.values = self.values.to(rows.device)  # or each batch would wait for its index
+        if not rows.is_cpu:  # values follow the index there, or each batch would wait for it
+            self._mirror, self.values = self._host, self.values.to(rows.device, non_blocking=True)
             return self.values.index_select(0, rows.clamp(0, len(self) - 1))
         try:
             if self.values.is_cpu:

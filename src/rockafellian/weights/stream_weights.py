@@ -170,7 +170,9 @@ class StreamWeights:
             if given.is_cpu:
                 check_labels(given, z.shape[1])
             self._n_classes = z.shape[1]
-            return torch.stack([own, *_answers(z.to(own.device), given.to(own.device))])
+            return torch.stack(
+                [own, *_answers(z.to(own.device, non_blocking=True), given.to(own.device, non_blocking=True))]
+            )
         if self.rule.auto:
             raise ValueError(
                 "need logits and labels to estimate the noise rate; "
@@ -180,7 +182,7 @@ class StreamWeights:
 
     def _remember(self, columns: Tensor) -> None:
         """Put a batch in the place of the oldest rows."""
-        both = torch.cat([self._recent.to(columns.device), columns], dim=1)
+        both = torch.cat([self._recent.to(columns.device, non_blocking=True), columns], dim=1)
         self._recent = both.narrow(1, both.shape[1] - self.window, self.window).clone()
         self.seen += columns.shape[1]
 
@@ -215,8 +217,8 @@ class StreamWeights:
     def _of_labels(self, labels: Tensor) -> Tensor:
         """The threshold of each row, by its label."""
         if len(self._thresholds) == 1:
-            return self._thresholds.select(0, 0).to(labels.device)
-        return self._thresholds.to(labels.device).index_select(0, labels.long() - UNKNOWN)
+            return self._thresholds.select(0, 0).to(labels.device, non_blocking=True)
+        return self._thresholds.to(labels.device, non_blocking=True).index_select(0, labels.long() - UNKNOWN)
 
     def _with_limits(self, threshold: Tensor, losses: Tensor, labels: Tensor) -> Tensor:
         """The threshold by label, raised where more than `class_limit` would be removed; rows that tie there stay."""
@@ -227,7 +229,11 @@ class StreamWeights:
             losses.new_zeros(self._n_classes + 1).index_add_(0, known, part.float())
             for part in (torch.ones_like(losses), losses > threshold)
         )
-        rank = _max_counts(self.class_limit, len(losses)).to(losses.device).index_select(0, rows_of.long())
+        rank = (
+            _max_counts(self.class_limit, len(losses))
+            .to(losses.device, non_blocking=True)
+            .index_select(0, rows_of.long())
+        )
         order = losses.argsort(descending=True, stable=True)
         order = order.gather(0, known.gather(0, order).argsort(stable=True))  # by label, then by loss
         first = (rows_of.cumsum(0) - rows_of).long()

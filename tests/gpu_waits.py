@@ -14,7 +14,7 @@ CUDA = torch.device("cuda:0")
 
 
 class Copies(TorchDispatchMode):
-    """Counts copies that make the host wait for the GPU: all to the host, and those to the GPU that are blocking."""
+    """Counts copies that make the host wait: all from the GPU and blocking ones to it; and float64 there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,6 +24,9 @@ class Copies(TorchDispatchMode):
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         name = function.overloadpacket.__name__
+        made = result if isinstance(result, torch.Tensor) else None
+        if made is not None and made.device.type == "cuda" and made.dtype == torch.float64:
+            self.found["float64, which mps has not"] += 1
         if name in ("_to_copy", "copy_"):
             source, target = (args[1], args[0]) if name == "copy_" else (args[0], result)
             blocking = not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
