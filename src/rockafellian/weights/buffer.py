@@ -35,11 +35,12 @@ class Observed(NamedTuple):
     predictions: NDArray[np.float32]
     held_out: HeldOut
 
-    @property
-    def predicted(self) -> NDArray[np.bool_]:
-        """Which of these have a prediction."""
-        found: NDArray[np.bool_] = self.predictions[LABEL] != UNKNOWN
-        return found
+    def with_predictions(self) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+        """The rows that have predictions, and these; None if there are none."""
+        known = self.predictions[LABEL] != UNKNOWN
+        if known.all():
+            return (self.rows, self.predictions) if len(known) else None
+        return (self.rows[known], self.predictions[:, known]) if known.any() else None
 
 
 class BatchBuffer:
@@ -68,7 +69,7 @@ class BatchBuffer:
         """Keep a batch; `rows` count from the first row that may come."""
         if losses.is_cpu:
             self._host.append((rows, losses.detach(), None if logits is None else logits.detach(), labels))
-            self._size += len(rows) if logits is None else logits.numel()
+            self._size += losses.numel() if logits is None else logits.numel()
         else:
             self.add_from_device(rows, losses, logits, labels, holdout)
 
@@ -99,7 +100,8 @@ class BatchBuffer:
         self._host, self._device, self._size, self._sums = [], [], 0, None
 
     def _read_host(self, batches: list[tuple[Tensor, ...]], holdout: HoldOut | None) -> Observed:
-        rows, losses, *more = (torch.cat([part.cpu() for part in parts]) for parts in zip(*batches, strict=True))
+        columns = zip(*batches, strict=True)
+        rows, losses, *more = (torch.cat([part if part.is_cpu else part.cpu() for part in parts]) for parts in columns)
         predictions, held_out = torch.full((4, len(rows)), float(UNKNOWN)), nothing_held_out()
         if more:
             logits, labels = read_logits(*more)

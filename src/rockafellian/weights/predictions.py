@@ -114,12 +114,12 @@ def predict(logits: Tensor, labels: Tensor) -> Tensor:
 
     Nothing is asked of a device, which would have to be waited for: labels out of range are found by `check_labels`.
     """
-    (best, runner_up), (predicted, _) = (part.unbind(1) for part in logits.topk(2, dim=1))
+    by_class = logits.T.contiguous()  # reductions over the first of two dimensions are several times faster on the CPU
+    best, predicted = by_class.max(0)
     given = labels.to(logits.device, non_blocking=True)
-    at = given.long().clamp(0, logits.shape[1] - 1)
-    own = logits.gather(1, at.unsqueeze(1)).squeeze(1)
-    margin = own - torch.where(predicted == at, runner_up, best)
-    probability = (best - logits.logsumexp(1)).exp()
+    at = given.long().clamp(0, logits.shape[1] - 1).unsqueeze(0)
+    margin = by_class.gather(0, at).squeeze(0) - by_class.scatter(0, at, -torch.inf).amax(0)
+    probability = (best - by_class.logsumexp(0)).exp()
     return torch.stack([given.float(), predicted.float(), probability, margin])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from numbers import Integral
@@ -168,7 +169,7 @@ class SampleWeights:
         rows = self._read_batch(losses, index, logits, labels)
         weights = self._weights_of(rows)
         self._keep(rows, losses, logits, labels)
-        return _weighted_mean(losses, weights.to(losses.device, non_blocking=True))
+        return _weighted_mean(losses, weights if losses.is_cpu else weights.to(losses.device, non_blocking=True))
 
     def remember(
         self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
@@ -183,10 +184,9 @@ class SampleWeights:
         """Bring what `reduce` saw until now into `predictions` and `average_losses`, in this process."""
         with _LOCK:
             observed = self._buffer.read(self._holdout)
-            if self._predictions is not None or len(observed) > 0:
-                known = self._predictions or Predictions(len(self))
-                for seen in observed:
-                    known.check_labels(seen.rows[seen.predicted], seen.predictions[:, seen.predicted])
+            for seen in observed:  # all are checked before any is added
+                if (part := seen.with_predictions()) is not None:
+                    (self._predictions or Predictions(len(self))).check_labels(*part)
             if is_distributed() and not self.sharded:
                 self._unsent += observed  # until `synchronize`
             else:
@@ -251,8 +251,9 @@ class SampleWeights:
                     f"need a state of {len(self)} rows, got {name} of shape {tuple(state[name].shape)}; "
                     "it was saved for another data set"
                 )
-        self._host[:] = state["values"].cpu().numpy()
-        self.values.copy_(torch.from_numpy(self._host))
+        self._mirror = self._host
+        self._mirror[:] = state["values"].cpu().numpy()
+        self.values.copy_(torch.from_numpy(self._mirror))
         self.last_removed.copy_(state["last_removed"])
         self._losses.load_state_dict(state)
         self.epoch, self._start = int(state["epoch"]), int(state["start"])
@@ -286,20 +287,21 @@ class SampleWeights:
                 f"need one loss per index, got losses {tuple(losses.shape)} and index {tuple(rows.shape)}; "
                 "build the loss with reduction='none'"
             )
-        if len(rows) == 0 or rows.is_floating_point():
+        if rows.shape[0] == 0 or rows.is_floating_point():
             raise ValueError(f"need the rows' indices as integers, got {len(rows)} of {rows.dtype}")
         if (logits is None) != (labels is None):
             raise ValueError("need logits and labels together, got only one of them; pass both or neither")
-        for name, part in (("logits", logits), ("labels", labels)):
-            if part is not None and part.shape[:1] != rows.shape:
-                raise ValueError(f"need {name} for each of {len(rows)} rows, got shape {tuple(part.shape)}")
+        if logits is not None and labels is not None:
+            for name, part in (("logits", logits), ("labels", labels)):
+                if part.shape[:1] != rows.shape:
+                    raise ValueError(f"need {name} for each of {len(rows)} rows, got shape {tuple(part.shape)}")
         rows = rows if rows.dtype in (torch.int64, torch.int32) else rows.long()
         return rows - self.rows.start if self.rows.start else rows
 
     def _weights_of(self, rows: Tensor) -> Tensor:
         """The weights of these rows; an index on the CPU is checked now, one on a GPU when it is collected."""
         if not rows.is_cpu:  # values follow the index there, or each batch would wait for it
-            self._mirror, self.values = self._host, self.values.to(rows.device, non_blocking=True)
+            self.values = self.values.to(rows.device, non_blocking=True)
             return self.values.index_select(0, rows.clamp(0, len(self) - 1))
         try:
             if self.values.is_cpu:
@@ -318,11 +320,9 @@ class SampleWeights:
 
     def _add(self, seen: Observed) -> None:
         """Bring what was observed into the sums and the predictions."""
-        predicted = seen.predicted
-        if predicted.any():
+        if (part := seen.with_predictions()) is not None:
             self._predictions = self._predictions or Predictions(len(self))
-            at = slice(None) if predicted.all() else predicted
-            self._predictions.add(seen.rows[at], seen.predictions[:, at])
+            self._predictions.add(*part)
         if self._holdout is not None:
             self._holdout.add(*seen.held_out)
         self._losses.add(seen.rows, seen.losses)
@@ -353,8 +353,9 @@ class SampleWeights:
         if rows is not None:
             self._host[:] = current
         self._host[at] = made.weights if mass == 1 else made.weights * made.weights.dtype.type(mass)
+        self._mirror = self._host
         if not self.values.is_cpu:
-            self.values.copy_(torch.from_numpy(self._host), non_blocking=True)
+            self.values.copy_(torch.from_numpy(self._mirror), non_blocking=True)
         if self._holdout is not None:
             self.estimate, self._holdout, self._start = estimate, None, epoch
         if given is not None:
@@ -417,9 +418,11 @@ def _check_arguments(
 def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
     """mean(weights * losses); a row of weight 0 counts for nothing, even at +inf."""
     if losses.is_cpu:  # fewer nodes to go back through, which small networks feel; asking a GPU would make it wait
-        dtype = torch.promote_types(losses.dtype, weights.dtype)
-        mean = torch.dot(weights.to(dtype), losses.to(dtype)) / len(losses)
-        if mean.isfinite():
+        if losses.dtype != weights.dtype:
+            dtype = torch.promote_types(losses.dtype, weights.dtype)
+            losses, weights = losses.to(dtype), weights.to(dtype)
+        mean = torch.dot(weights, losses) / losses.shape[0]
+        if math.isfinite(mean.item()):
             return mean
     return (weights * losses.masked_fill(weights == 0, 0)).mean()
 
