@@ -18,7 +18,7 @@ Real: TypeAlias = np.floating[Any]
 UNKNOWN = -1
 
 
-def blocks(n: int, size: int = 1 << 17) -> Iterator[slice]:
+def blocks(n: int, size: int = 1 << 15) -> Iterator[slice]:
     """Slices small enough to stay in the cache: temporaries on one cost neither memory nor bandwidth."""
     return (slice(start, start + size) for start in range(0, n, size))
 

@@ -311,11 +311,12 @@ def _weights_at(c: Losses, threshold: Real, spread: Spread, q: Vector | None) ->
 
 def _excess(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
     """What these rows add to the objective beyond the optimum, whose multiplier is c_min + gamma / 2."""
+    capped, moved = np.minimum(c, cap), w - q
+    given = np.maximum(moved, 0) * (capped - c_min)  # to a row that is not of least loss
+    taken = np.minimum(moved, 0) * (capped - cap)  # from a row below the threshold
+    left = np.flatnonzero((c > cap) & (w > 0))  # on a row above it
     with np.errstate(over="ignore"):
-        given = np.maximum(w - q, 0) * (np.minimum(c, cap) - c_min)  # to a row that is not of least loss
-        taken = np.maximum(q - w, 0) * np.maximum(cap - c, 0)  # from a row below the threshold
-        left = w * np.maximum(np.where(w > 0, c, cap) - cap, 0)  # on a row above it
-        return float((given + taken + left).sum(dtype=np.float64))
+        return float((given + taken).sum(dtype=np.float64) + (w[left] * (c[left] - cap)).sum(dtype=np.float64))
 
 
 def _loss_at_edge(values: Vector, budget: float | None) -> float:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.arrays import Array, Vector
+from rockafellian._internal.arrays import Array, Vector, blocks
 from rockafellian._internal.comm import LOCAL, PROCESSES, Comm, is_distributed
 from rockafellian._internal.validation import mean_of, read_losses, read_prior
 from rockafellian.method.noise_rate import Estimate
@@ -342,7 +342,8 @@ class SampleWeights:
             current = self._nominal()
         # Rows seen share the mass they had, so that the mean over all rows stays 1 whatever the others weigh.
         mass = 1.0 if c.n == self.n_samples else mean_of(current[at], self._comm)
-        before = current[at] / current.dtype.type(mass) if mass > 0 else np.ones_like(c.values)
+        before = current[at] if mass == 1 else current[at] / current.dtype.type(mass or 1)
+        before = before if mass > 0 else np.ones_like(c.values)
         rule = self.rule
         if estimate is not None and isinstance(rule, RRM) and rule.auto:
             rule = rule.with_contamination(_fraction_to_remove(estimate, evidence, self._comm))
@@ -388,7 +389,9 @@ class SampleWeights:
             removed[rows] = made.removed
         count = int(self._comm.total(int(np.count_nonzero(removed))))
         self.history.append(Reweighting(epoch, made.threshold, c_min, count, count / self.n_samples, made.gap))
-        np.copyto(self.last_removed.numpy(), len(self.history), where=removed)
+        last = self.last_removed.numpy()
+        for part in blocks(len(last)):  # many times faster than a masked assignment, as no round was later than this
+            np.maximum(last[part], removed[part].astype(np.int32) * np.int32(len(self.history)), out=last[part])
 
 
 def _check_arguments(
