@@ -1,4 +1,4 @@
-# One environment in .venv serves everything; each target adds the extras it needs, once, in the versions of constraints.txt.
+# One environment in .venv serves everything; each target adds what it needs, once, in the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP = -m pip install --quiet --disable-pip-version-check
@@ -60,7 +60,7 @@ digits: .venv/.installed-bench
 adversarial: .venv/.installed-bench
 	$(BIN)/python benchmarks/adversarial.py
 
-# `rockafellian train` on real sets, then on a million rows: a quarter of an hour. Then its page.
+# `rockafellian audit` on real sets, then on a million rows: a quarter of an hour. Then its page.
 own-data: .venv/.installed-bench
 	$(BIN)/python benchmarks/own_data.py
 	$(BIN)/python benchmarks/own_data.py --memory
@@ -89,9 +89,9 @@ rivals: .venv/.installed-rivals
 
 # Every table of the paper that two cores can do, resumed where it was; then the page that compares.
 tables: .venv/.installed-bench
-	$(BIN)/rockafellian reproduce 3 --scale paper --seeds 3 --jobs 2 --results reproduction/results
-	for table in 1 2 4 7 8 9 tissue; do $(BIN)/rockafellian reproduce $$table --jobs 2 --results reproduction/results || exit; done
-	$(BIN)/rockafellian compare --results reproduction/results --markdown docs/reproduce.md
+	$(BIN)/rockafellian reproduce 3 --scale paper --seeds 3 --jobs 2
+	for table in 1 2 4 7 8 9 tissue; do $(BIN)/rockafellian reproduce $$table --jobs 2 || exit; done
+	$(BIN)/rockafellian compare --markdown docs/reproduce.md
 
 clean:
 	rm -rf .venv .venv-newest .venv-oldest runs

@@ -58,3 +58,12 @@ except ImportError as error:
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == f"\n2\nneed safetensors for checkpoints; {install_command('train')}\n"
     assert shown.stderr.count("epoch") == 2
+
+
+def test_no_function_is_longer_than_forty_lines() -> None:
+    long = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 40:
+                long.add(node.name)
+    assert long <= {"fit"}  # its arguments alone take most of it

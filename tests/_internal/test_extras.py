@@ -44,6 +44,24 @@ def test_an_extra_is_installed_from_where_the_package_came_from(origin, command:
     assert extras.install_command("train") == command
 
 
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install rockafellian-reproduction"),
+        ({"url": "file:///a/rk", "dir_info": {"editable": True}}, "pip install --editable /a/rk/reproduction"),
+        ({"url": "file:///a/rk.whl", "archive_info": {}}, "pip install rockafellian-reproduction"),
+        (
+            {"url": "https://example.org/rk.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+            "pip install 'rockafellian-reproduction @ git+https://example.org/rk.git@c0ffee#subdirectory=reproduction'",
+        ),
+    ],
+    ids=["index", "editable", "wheel", "repository"],
+)
+def test_another_distribution_is_installed_from_its_folder(origin, command: str, monkeypatch) -> None:
+    monkeypatch.setattr(extras, "distribution", lambda name: Installed(origin))
+    assert extras.install_command(folder="reproduction") == command
+
+
 def test_the_error_says_what_is_missing_for_what_and_what_to_do(monkeypatch) -> None:
     monkeypatch.setattr(extras, "distribution", lambda name: Installed(None))
     error = extras.missing("rich for a bar", "train", ", or use progress='lines'")
