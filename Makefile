@@ -4,7 +4,8 @@ BIN := .venv/bin
 PIP = -m pip install --quiet --disable-pip-version-check
 # Pins hold for the packages and, by the second name, for what pip builds this package with.
 PINNED = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
-OURS = --editable . --editable reproduction
+# The package with all that its tests and benchmarks use, and the reproduction.
+OURS = --editable ".[text,skorch,lightning,huggingface,keras]" --editable reproduction
 TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 # Tests run in so many processes, a file in one of them.
 JOBS ?= 2

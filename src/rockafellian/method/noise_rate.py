@@ -1,15 +1,15 @@
-"""How many labels are wrong? An estimate from what a network says of rows that it was not trained on.
+"""The noise rate, estimated from out-of-sample predictions.
 
-Where network and label disagree, either the label is wrong or the network is. Two things tell these apart:
+Where the predicted label is not the given one, either the label is wrong or the model is. Two things tell these apart:
 
-- doubt. Rows are ranked by confidence among those of which the network says the same, from q = 0, where it is surest,
-  to 1. Honest mistakes all but vanish towards q = 0, like E + A q^B with a small E; wrong labels do not.
-- second choices. In an honest mistake the label is mostly the network's second choice; a label that is wrong by chance
-  is any class. People lie between: they confuse what is alike, and more often where there is doubt.
+- confidence. Rows are ranked among those with the same predicted label, from q = 0, the most confident, to 1. Model
+  errors all but vanish towards q = 0, like E + A q^B with a small E; wrong labels do not.
+- second choices. Where the model is wrong, the label is mostly its second choice; a label that is wrong at random is
+  any class. People lie between: they confuse similar classes, and more often where the model is unsure.
 
-The likelihood of what was seen under this model, largest over E, A, B and the kind of error, has its maximum over the
-share of wrong labels at the estimate, and its width tells the interval. The constants below were chosen by
-trials on the data sets of docs/rivals.md.
+The likelihood of the data under this model, maximized over E, A, B and the kind of error, has its maximum over the
+noise rate at the estimate, and its width gives the interval. The constants below were chosen by trials on the data sets
+of docs/rivals.md.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from rockafellian._internal.arrays import Array
 
 Floats = NDArray[np.floating[Any]]
 
-#: Kinds of error: how often the wrong label is the second choice, and how much the chance of an error grows with doubt
-#: (by so much of itself, from the mean over all rows to the most doubtful). Chance, people, and mix-ups of two classes.
+#: Kinds of error: how often the wrong label is the second choice, and how much the probability of an error grows with q
+#: (by so much of itself, from the mean over all rows to the least confident): random, by people, two classes confused.
 KINDS = ((0.0, 0.0), (0.2, 0.0), (0.35, 0.4), (0.5, 0.6), (0.65, 0.6), (0.8, 0.4), (0.95, 0.0))
-BY_CHANCE = 0.2
-#: How often the label is the second choice where the network is mistaken.
+MAX_RANDOM = 0.2
+#: How often the label is the second choice where the model is wrong.
 SECOND = 0.68
-#: What people's errors must gain in log-likelihood over errors by chance: they look much like honest mistakes.
-PEOPLE = 2.0
-#: What a share must gain over "nothing is wrong" to be believed, and what bounds a 90 % interval.
-BELIEVED, INTERVAL = 1.0, 1.35
+#: What people's errors must gain in log-likelihood over random ones: they look much like model errors.
+PEOPLE_PENALTY = 2.0
+#: What a noise rate must gain in log-likelihood over 0, and what bounds a 90 % interval.
+MIN_GAIN, INTERVAL_WIDTH = 1.0, 1.35
 BINS = 10
 RATES = np.arange(0, 0.951, 0.01)
 PRECISION = np.float32  # logarithms are most of the work, and this is enough
-#: E, A and B of honest mistakes. A network that cannot tell two classes apart is mistaken in half of the rows.
+#: E, A and B of model errors. A model that cannot tell two classes apart is wrong in half of the rows.
 FLOORS, POWERS = np.array([0.0, 0.015, 0.03]), np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
-GREATEST_OF_TWO, GREATEST = np.linspace(0, 0.5, 11), np.linspace(0, 0.8, 11)
+MAX_ERROR_TWO_CLASSES, MAX_ERROR = np.linspace(0, 0.5, 11), np.linspace(0, 0.8, 11)
 
 
 class Estimate(NamedTuple):
-    """The share of wrong labels, and an interval that should hold the true one nine times in ten.
+    """The noise rate and its 90 % interval.
 
-    The interval knows the chance of the draw and what the model leaves open, not where the model itself is wrong.
+    The interval covers sampling and what the likelihood leaves open, not where the model of errors itself is wrong.
     """
 
     rate: float
@@ -53,29 +53,29 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Answers(NamedTuple):
-    """What a network answered for rows: its choice, how sure it was, and whether the label differs or comes second."""
+class OutOfSample(NamedTuple):
+    """Out-of-sample predictions: label, probability, and whether the given label differs or is the second choice."""
 
-    said: Floats
-    sure: Floats
+    predicted: Floats
+    probability: Floats
     disagree: Floats
     second: Floats
 
     @classmethod
-    def of(cls, p: Floats, given: NDArray[np.integer[Any]]) -> Answers:
-        """By probabilities (rows, classes) and labels; of no rows there may be no classes."""
+    def of(cls, p: Floats, given: NDArray[np.integer[Any]]) -> OutOfSample:
+        """From probabilities (rows, classes) and given labels; without rows there may be no classes."""
         if len(p) == 0:
             return cls(*np.empty((4, 0)))
-        rows, said = np.arange(len(p)), p.argmax(1)
-        sure = p[rows, said]
+        rows, predicted = np.arange(len(p)), p.argmax(1)
+        probability = p[rows, predicted]
         others = p.copy()
-        others[rows, said] = -1
-        disagree = said != given
-        return cls(said, sure, disagree, disagree & (others.argmax(1) == given))
+        others[rows, predicted] = -1
+        disagree = predicted != given
+        return cls(predicted, probability, disagree, disagree & (others.argmax(1) == given))
 
 
 class _Seen(NamedTuple):
-    """By bin of doubt: rows, disagreements, and disagreements where the label is the second choice."""
+    """By bin of q: rows, disagreements, and disagreements where the label is the second choice."""
 
     rows: Floats
     disagree: Floats
@@ -83,83 +83,86 @@ class _Seen(NamedTuple):
 
 
 def estimate_contamination(probabilities: Array, labels: Array, *, weights: Array | None = None) -> Estimate:
-    """The share of wrong labels, from probabilities (rows, classes) of rows that the network did not learn from.
+    """The noise rate, from out-of-sample probabilities; 0 if model errors could explain all disagreements.
 
-    0 if what disagrees is no more than honest mistakes could be: "nothing to remove". The network should have learned
-    what generalises and not yet the wrong labels, as at the best epoch of a validation; `SampleWeights` sees to that.
-    A network that is often mistaken even where it is sure cannot be told from wrong labels, and gives too high a share.
+    The model should have learned what generalizes and not yet memorized wrong labels, as at the best epoch of a
+    validation; `SampleWeights` sees to that. A model that is often wrong even where it is confident cannot be told from
+    wrong labels, and gives too high a rate.
 
-    A row of weight 2 counts like two that are equal, and equal confidences then share a rank; the share is one of mass.
-    Weights whose mean is below 1 are no counts of rows, and are brought to 1.
+    Args:
+        probabilities: (rows, classes), of rows that the model was not trained on.
+        labels: the given labels, from 0.
+        weights: a row of weight 2 counts like two equal rows, and equal confidences then share a rank. Weights whose
+            mean is below 1 are no counts of rows, and are scaled to mean 1.
     """
     p, given = _read(probabilities, labels)
-    return estimate_from(Answers.of(p, given), p.shape[1], None if weights is None else _read_mass(weights, len(p)))
+    return estimate_from(OutOfSample.of(p, given), p.shape[1], None if weights is None else _read_mass(weights, len(p)))
 
 
-def estimate_from(answers: Answers, n_classes: int, mass: Floats | None = None) -> Estimate:
-    """`estimate_contamination` by what is left of the probabilities when they have been read."""
-    profile = _profile(_count(answers, mass), n_classes)
+def estimate_from(predictions: OutOfSample, n_classes: int, mass: Floats | None = None) -> Estimate:
+    """`estimate_contamination` from predictions that were read before."""
+    profile = _profile(_count(predictions, mass), n_classes)
     best = int(profile.argmax())
-    inside = np.flatnonzero(profile >= profile[best] - INTERVAL)
+    inside = np.flatnonzero(profile >= profile[best] - INTERVAL_WIDTH)
     low, high = float(RATES[inside[0]]), float(RATES[inside[-1]])
-    if profile[best] - profile[0] < BELIEVED:
+    if profile[best] - profile[0] < MIN_GAIN:
         return Estimate(0.0, 0.0, high)
     rate = _peak(profile, best)
     return Estimate(rate, min(low, rate), max(high, rate))
 
 
-def _count(answers: Answers, mass: Floats | None) -> _Seen:
-    _, sure, disagree, second = answers
-    said = answers.said.astype(np.intp)
-    doubt = _doubt(sure, said) if mass is None else _doubt_by_mass(sure, said, mass)
-    bins = np.minimum((doubt * BINS).astype(int), BINS - 1)  # a row of hardly any mass can round to 1
-    each = np.ones(len(said)) if mass is None else mass
+def _count(predictions: OutOfSample, mass: Floats | None) -> _Seen:
+    _, probability, disagree, second = predictions
+    predicted = predictions.predicted.astype(np.intp)
+    rank = _rank(probability, predicted) if mass is None else _rank_by_mass(probability, predicted, mass)
+    bins = np.minimum((rank * BINS).astype(int), BINS - 1)  # a row of hardly any mass can round to 1
+    each = np.ones(len(predicted)) if mass is None else mass
     return _Seen(*(np.bincount(bins, part, BINS).astype(float) for part in (each, each * disagree, each * second)))
 
 
-def _doubt(confidence: Floats, said: NDArray[np.intp]) -> Floats:
-    """The rank of each row among those of which the same is said, the surest first, in (0, 1)."""
-    order = np.lexsort((-confidence, said))
-    sizes = np.bincount(said)
+def _rank(confidence: Floats, predicted: NDArray[np.intp]) -> Floats:
+    """The rank q of each row among those with the same predicted label, the most confident first, in (0, 1)."""
+    order = np.lexsort((-confidence, predicted))
+    sizes = np.bincount(predicted)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    doubt = np.empty(len(said))
-    doubt[order] = (np.arange(len(said)) - starts[said[order]] + 0.5) / sizes[said[order]]
-    return doubt
+    rank = np.empty(len(predicted))
+    rank[order] = (np.arange(len(predicted)) - starts[predicted[order]] + 0.5) / sizes[predicted[order]]
+    return rank
 
 
-def _doubt_by_mass(confidence: Floats, said: NDArray[np.intp], mass: Floats) -> Floats:
-    """The same rank as a share of mass, in the middle of all rows that are as sure."""
-    sure = confidence.astype(PRECISION)  # or the last digit would tell equal rows apart
-    order = np.lexsort((-sure, said))
-    ordered_said, ordered_sure = said[order], sure[order]
-    begins = np.append(True, (np.diff(ordered_said) != 0) | (np.diff(ordered_sure) != 0))
+def _rank_by_mass(confidence: Floats, predicted: NDArray[np.intp], mass: Floats) -> Floats:
+    """The same rank as a fraction of mass, in the middle of all rows that are as confident."""
+    probability = confidence.astype(PRECISION)  # or the last digit would tell equal rows apart
+    order = np.lexsort((-probability, predicted))
+    ordered_predicted, ordered_probability = predicted[order], probability[order]
+    begins = np.append(True, (np.diff(ordered_predicted) != 0) | (np.diff(ordered_probability) != 0))
     tie = np.cumsum(begins) - 1
-    of_tie, of_said = np.bincount(tie, mass[order]), np.bincount(said, mass)
-    before = (np.cumsum(of_said) - of_said)[ordered_said[begins]]
-    middle = (np.cumsum(of_tie) - of_tie / 2 - before) / of_said[ordered_said[begins]]
-    doubt = np.empty(len(said))
-    doubt[order] = middle[tie]
-    return doubt
+    of_tie, of_predicted = np.bincount(tie, mass[order]), np.bincount(predicted, mass)
+    before = (np.cumsum(of_predicted) - of_predicted)[ordered_predicted[begins]]
+    middle = (np.cumsum(of_tie) - of_tie / 2 - before) / of_predicted[ordered_predicted[begins]]
+    rank = np.empty(len(predicted))
+    rank[order] = middle[tie]
+    return rank
 
 
 def _profile(seen: _Seen, n_classes: int) -> Floats:
-    """For each of RATES the largest log-likelihood over honest mistakes and kinds of error."""
+    """For each of RATES the largest log-likelihood over model errors and kinds of error."""
     q = ((np.arange(BINS) + 0.5) / BINS).astype(PRECISION)
     two = n_classes == 2
-    greatest = GREATEST_OF_TWO if two else GREATEST
-    mistaken = (
-        (FLOORS[:, None, None, None] + greatest[:, None] * q ** POWERS[:, None, None])
+    largest = MAX_ERROR_TWO_CLASSES if two else MAX_ERROR
+    model_error = (
+        (FLOORS[:, None, None, None] + largest[:, None] * q ** POWERS[:, None, None])
         .reshape(-1, BINS)
         .astype(PRECISION)
     )
     profile = np.full(len(RATES), -np.inf)
     for second_of_wrong, growth in ((1.0, 0.0),) if two else KINDS:  # of two classes, the other is the second choice
         wrong = np.minimum(RATES[:, None] * (1 + growth * (2 * q - 1)), 0.97).astype(PRECISION)[:, None, :]
-        honest = (1 - wrong) * mistaken
-        second = max(second_of_wrong, 1 / (n_classes - 1)) * wrong + (1.0 if two else SECOND) * honest
-        found = _log_likelihood(seen, wrong + honest, second).max(1)
-        if not two and second_of_wrong > BY_CHANCE:
-            found[1:] -= PEOPLE
+        model_errors = (1 - wrong) * model_error
+        second = max(second_of_wrong, 1 / (n_classes - 1)) * wrong + (1.0 if two else SECOND) * model_errors
+        found = _log_likelihood(seen, wrong + model_errors, second).max(1)
+        if not two and second_of_wrong > MAX_RANDOM:
+            found[1:] -= PEOPLE_PENALTY
         profile = np.maximum(profile, found)
     if two:
         profile[RATES >= 0.5] = -np.inf  # with more than that the classes have only changed their names

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rockafellian._internal.comm import LOCAL, Comm
-from rockafellian.method.noise_rate import Answers, Estimate, estimate_from
+from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
 from rockafellian.weights.predictions import Predictions
 
 #: The fraction of the rows that is held out, and how many at most: more would not sharpen the estimate.
@@ -78,8 +78,8 @@ class HoldOut:
                 "show every row in each epoch, or use RRM(contamination=0.2)"
             )
         mean = self._sums[seen] / self._counts[seen, None]
-        answers = Answers.of(mean.double().numpy(), predictions.labels[self.rows[seen]].numpy())
-        return estimate_from(Answers(*comm.gathered(np.stack(answers))), int(comm.greatest(mean.shape[1])))
+        predicted = OutOfSample.of(mean.double().numpy(), predictions.labels[self.rows[seen]].numpy())
+        return estimate_from(OutOfSample(*comm.gathered(np.stack(predicted))), int(comm.greatest(mean.shape[1])))
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy, as tensors only."""

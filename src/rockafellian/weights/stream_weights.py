@@ -19,7 +19,7 @@ from torch import Tensor
 from rockafellian._internal.arrays import UNKNOWN, Vector
 from rockafellian._internal.comm import gathered, is_distributed, processes
 from rockafellian._internal.kth_largest import max_count, min_count
-from rockafellian.method.noise_rate import Answers, Estimate, estimate_from
+from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.host_copy import HostCopy
 from rockafellian.weights.predictions import check_labels, read_logits
@@ -252,8 +252,8 @@ class StreamWeights:
         if self.estimate is None and not _has_learned(told[LABEL], ~disagree, told[NEWER] > 0):
             return None
         if self.estimate is None or seen >= self._estimated_at + self.window * processes():
-            answers = Answers(told[PREDICTED], told[PROBABILITY], disagree, told[SECOND])
-            self.estimate = estimate_from(answers, self._n_classes)
+            predictions = OutOfSample(told[PREDICTED], told[PROBABILITY], disagree, told[SECOND])
+            self.estimate = estimate_from(predictions, self._n_classes)
             self._estimated_at = seen
         return self.estimate.rate
 
