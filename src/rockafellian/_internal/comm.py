@@ -25,7 +25,7 @@ _OF_GLOO = re.compile(r"gloo|[Cc]onnection (closed|reset|refused)|timed? ?out", 
 #: The 32 bits of the k-th largest are found in steps of so many bits: 16 KB of counts each.
 BITS = (11, 11, 10)
 #: Rows that are exchanged at a time where all processes keep all rows.
-CHUNK = 1 << 17
+CHUNK = 1 << 14
 
 
 class Comm(Protocol):
