@@ -85,9 +85,9 @@ def _settings(summary: Record) -> str:
 
 def main() -> None:
     record = {}
-    for name, standardise in (("standardised", True), ("scaled to [0, 1]", False)):
+    for name, standardize in (("standardised", True), ("scaled to [0, 1]", False)):
         with tempfile.TemporaryDirectory() as folder:
-            run = demo.run(Path(folder), seeds=SEEDS, settings=demo.Settings(standardise=standardise))
+            run = demo.run(Path(folder), seeds=SEEDS, settings=demo.Settings(standardize=standardize))
             record[name] = {**json.loads((run / "summary.json").read_text()), "command": "make digits"}
     records.save(RESULTS, record)
     PAGE.write_text(render(record))

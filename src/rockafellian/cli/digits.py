@@ -64,7 +64,7 @@ class Settings:
     """The settings of the demo. Neither clean labels nor the noise rate are used in training."""
 
     contamination: float = 0.4
-    standardise: bool = True
+    standardize: bool = True
     train_rows: int = 1400
     hidden: int = 256
     learning_rate: float = 0.05
@@ -99,7 +99,7 @@ def load(settings: Settings) -> Digits:
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
     train, test = order[: settings.train_rows], order[settings.train_rows :]
     deviation, center = torch.std_mean(x[train])
-    x = (x - center) / deviation if settings.standardise else x / 16
+    x = (x - center) / deviation if settings.standardize else x / 16
     return Digits(x[train], y[train], x[test], y[test])
 
 

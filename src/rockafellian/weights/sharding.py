@@ -1,4 +1,4 @@
-"""Weights whose rows are shared out over processes: the states of some processes, cut anew for others."""
+"""States of rows sharded over processes: joined, and cut for another number of processes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _rows_of(state: Mapping[str, Tensor]) -> range:
 
 
 def _held(parts: Sequence[tuple[range, Mapping[str, Tensor]]], rows: range) -> dict[str, Tensor]:
-    """What was said of rows that are held out, of which each state counts its own from its first row."""
+    """Predictions for held-out rows, which each state counts from its own first row."""
     classes = max(state["holdout.sums"].shape[1] for _, state in parts)
     numbers = torch.cat([state["holdout.rows"] + held.start for held, state in parts])
     sums = torch.cat([_widened(state["holdout.sums"], classes) for _, state in parts])
@@ -73,5 +73,5 @@ def _held(parts: Sequence[tuple[range, Mapping[str, Tensor]]], rows: range) -> d
 
 
 def _widened(sums: Tensor, classes: int) -> Tensor:
-    """A process that was shown nothing does not know the classes."""
+    """The sums with this many classes: a process that saw no batch does not know how many there are."""
     return sums if sums.shape[1] == classes else torch.zeros(len(sums), classes)
