@@ -16,7 +16,7 @@ MEMORY = 64e9
 #: Bytes per row that `fit` needs in every process to draw an order: two integers of 8 and two masks.
 ORDER = 18
 #: Bytes per row of weights with predictions, and of what a process gathers about a row per epoch.
-STATE, REPORT = 44, 48
+STATE, REPORT = 44, 24
 #: Rows that `RRM()` holds out at most, and bytes sent about each of them.
 HELD_OUT, HELD_OUT_BYTES = 10_000, 32
 #: Targets: bytes sent per process and re-weighting of sharded rows, and the cost of RRM in an epoch of DDP.
