@@ -22,8 +22,8 @@ from rockafellian._internal.arrays import Real, Vector
 from rockafellian._internal.kth_largest import kth_largest
 
 _OF_GLOO = re.compile(r"gloo|[Cc]onnection (closed|reset|refused)|timed? ?out", re.ASCII)
-#: The 32 bits of the k-th largest are found in steps of so many bits: 16 KB of counts each.
-BITS = (11, 11, 10)
+#: The 32 bits of the k-th largest are found in steps of so many bits: 2 KB of counts each.
+BITS = (8, 8, 8, 8)
 #: Rows that are exchanged at a time where all processes keep all rows.
 CHUNK = 1 << 14
 
