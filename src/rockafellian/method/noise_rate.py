@@ -86,8 +86,8 @@ def estimate_contamination(probabilities: Array, labels: Array, *, weights: Arra
     """The noise rate, from out-of-sample probabilities; 0 if model errors could explain all disagreements.
 
     The model should have learned what generalizes and not yet memorized wrong labels, as at the best epoch of a
-    validation; `SampleWeights` sees to that. A model that is often wrong even where it is confident cannot be told from
-    wrong labels, and gives too high a rate.
+    validation; `SampleWeights` sees to that. A model that is often wrong even where it is confident cannot be
+    distinguished from wrong labels, and gives too high a rate.
 
     Args:
         probabilities: (rows, classes), of rows that the model was not trained on.

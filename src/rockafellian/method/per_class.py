@@ -148,14 +148,14 @@ def _split_all(rule: RRM, rows: Rows, evidence: LabelEvidence, limit: float) -> 
     Its contamination is larger where the network disagrees with more of its labels; over all classes it is the rule's.
     """
     comm = rows.losses.comm
-    overall = _fraction(evidence.disagrees, comm)
+    overall = fraction(evidence.disagrees, comm)
     parts = []
     for label in np.flatnonzero(_count(evidence.labels, comm)) - 1:
         at = np.flatnonzero(evidence.labels == label)
         own = _for_class(rule, evidence.disagrees[at], overall, comm)
         losses = read_losses(rows.losses.values[at], comm=comm)
         removed = losses.values > own.threshold(losses)
-        parts.append((_at_limit(own, losses, limit) if _fraction(removed, comm) > limit else own, at))
+        parts.append((_at_limit(own, losses, limit) if fraction(removed, comm) > limit else own, at))
     return parts
 
 
@@ -169,7 +169,7 @@ def _split_off(
         parts.append((_at_limit(rule, read_losses(rows.losses.values[at], comm=comm), limit), at))
     rest = ~np.isin(evidence.labels, crowded)
     if comm.total(int(np.count_nonzero(rest))):  # the same rows of the others are removed as before
-        parts.append((rule.with_contamination(_fraction(removed[rest], comm)), np.flatnonzero(rest)))
+        parts.append((rule.with_contamination(fraction(removed[rest], comm)), np.flatnonzero(rest)))
     return parts
 
 
@@ -192,17 +192,18 @@ def _for_class(rule: RRM, disagrees: Mask, overall: float, comm: Comm) -> RRM:
         return rule
     assert isinstance(rule.contamination, float)
     n = int(comm.total(len(disagrees)))
-    fraction = rule.contamination * _fraction(disagrees, comm) / overall if overall else 0.0
-    return rule.with_contamination(min(min_count(fraction, n), n - 1) / n)
+    own = rule.contamination * fraction(disagrees, comm) / overall if overall else 0.0
+    return rule.with_contamination(min(min_count(own, n), n - 1) / n)
 
 
 def _at_limit(rule: RRM, losses: Losses, limit: float) -> RRM:
     """A rule that removes as many of these rows as the limit allows; rows that tie there all stay."""
     edge, _ = losses.comm.kth_largest(losses.values, max_count(limit, losses.n) + 1)
-    return rule.with_contamination(_fraction(losses.values > edge, losses.comm))
+    return rule.with_contamination(fraction(losses.values > edge, losses.comm))
 
 
-def _fraction(mask: Mask, comm: Comm) -> float:
+def fraction(mask: Mask, comm: Comm) -> float:
+    """The fraction of all rows, wherever they lie, that are in the mask."""
     everyones = comm.exchange([int(np.count_nonzero(mask)), len(mask)])
     return float(everyones[:, 0].sum() / everyones[:, 1].sum())
 

@@ -91,8 +91,8 @@ class BatchBuffer:
     def read(self, holdout: HoldOut | None) -> list[Observed]:
         """Everything that is kept, checked."""
         without: list[tuple[Tensor, ...]] = [batch[:2] for batch in self._host if batch[2] is None]
-        told: list[tuple[Tensor, ...]] = [batch for batch in self._host if batch[2] is not None]  # type: ignore[misc]
-        found = [self._read_host(part, holdout) for part in (without, told) if part]
+        with_logits: list[tuple[Tensor, ...]] = [batch for batch in self._host if batch[2] is not None]  # type: ignore[misc]
+        found = [self._read_host(part, holdout) for part in (without, with_logits) if part]
         return [*found, self._read_device()] if self._device else found
 
     def clear(self) -> None:

@@ -15,7 +15,7 @@ class Reweighting:
     """The record of one re-weighting, made after `epoch`.
 
     `threshold` and `gap` are None for a rule without a threshold. `precision` and `recall` of the removed rows are
-    known to `fit` where it was told which rows are mislabeled. Seconds do not count when records are compared:
+    known to `fit` where its argument `wrong` marks the mislabeled rows. Seconds do not count when records are compared:
     `seconds` is all of it, with a pass for fresh losses if there was one, `rule_seconds` the step alone.
     """
 

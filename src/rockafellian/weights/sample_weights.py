@@ -17,7 +17,7 @@ from rockafellian._internal.arrays import Array, Vector, blocks
 from rockafellian._internal.comm import LOCAL, PROCESSES, Comm, is_distributed
 from rockafellian._internal.validation import mean_of, read_losses, read_prior
 from rockafellian.method.noise_rate import Estimate
-from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule
+from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule, fraction
 from rockafellian.method.reweight import RRM
 from rockafellian.weights import reweighting
 from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
@@ -184,14 +184,10 @@ class SampleWeights:
         """Bring what `reduce` saw until now into `predictions` and `average_losses`, in this process."""
         with _LOCK:
             observed = self._buffer.read(self._holdout)
-            for seen in observed:  # all are checked before any is added
-                if (part := seen.with_predictions()) is not None:
-                    (self._predictions or Predictions(len(self))).check_labels(*part)
             if is_distributed() and not self.sharded:
                 self._unsent += observed  # until `synchronize`
             else:
-                for seen in observed:
-                    self._add(seen)
+                self._add(observed)
             self._buffer.clear()
 
     def synchronize(self) -> None:
@@ -201,7 +197,7 @@ class SampleWeights:
             self._predictions = self._predictions or Predictions(len(self))  # also where nothing was shown
         elif is_distributed() and not self.sharded:
             for seen in exchange(self._unsent):
-                self._add(seen)
+                self._add([seen])
             self._unsent = []
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
@@ -318,14 +314,20 @@ class SampleWeights:
             if self._buffer.is_full:
                 self.collect()
 
-    def _add(self, seen: Observed) -> None:
-        """Bring what was observed into the sums and the predictions."""
-        if (part := seen.with_predictions()) is not None:
-            self._predictions = self._predictions or Predictions(len(self))
-            self._predictions.add(*part)
-        if self._holdout is not None:
-            self._holdout.add(*seen.held_out)
-        self._losses.add(seen.rows, seen.losses)
+    def _add(self, observed: list[Observed]) -> None:
+        """Bring what was observed into the sums and the predictions; all labels are checked before any is added."""
+        parts = [part for seen in observed if (part := seen.with_predictions()) is not None]
+        if parts:
+            known = self._predictions or Predictions(len(self))
+            for part in parts:
+                known.check_labels(*part)
+            for part in parts:
+                known.add(*part)
+            self._predictions = known
+        for seen in observed:
+            self._losses.add(seen.rows, seen.losses)
+            if self._holdout is not None:
+                self._holdout.add(*seen.held_out)
 
     def _known_predictions(self) -> Predictions:
         if self._predictions is None:
@@ -447,5 +449,4 @@ def _fraction_to_remove(estimate: Estimate, evidence: LabelEvidence | None, comm
     """The fraction of rows that the network disagrees with, within the interval of the estimate."""
     if estimate.rate == 0 or evidence is None:
         return estimate.rate
-    everyones = comm.exchange([int(np.count_nonzero(evidence.disagrees)), len(evidence.disagrees)]).sum(0)
-    return min(max(float(everyones[0] / everyones[1]), estimate.low), estimate.high)
+    return min(max(fraction(evidence.disagrees, comm), estimate.low), estimate.high)

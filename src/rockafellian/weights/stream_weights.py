@@ -171,7 +171,7 @@ class StreamWeights:
                 check_labels(given, z.shape[1])
             self._n_classes = z.shape[1]
             return torch.stack(
-                [own, *_answers(z.to(own.device, non_blocking=True), given.to(own.device, non_blocking=True))]
+                [own, *_predict_columns(z.to(own.device, non_blocking=True), given.to(own.device, non_blocking=True))]
             )
         if self.rule.auto:
             raise ValueError(
@@ -247,12 +247,12 @@ class StreamWeights:
         SampleWeights then removes as many rows as the network disagrees with. Here it would be too many: model errors
         are more frequent on rows that the network did not learn from.
         """
-        told = recent[:, recent[LABEL] != UNKNOWN]
-        disagree = told[LABEL] != told[PREDICTED]
-        if self.estimate is None and not _has_learned(told[LABEL], ~disagree, told[NEWER] > 0):
+        labeled = recent[:, recent[LABEL] != UNKNOWN]
+        disagree = labeled[LABEL] != labeled[PREDICTED]
+        if self.estimate is None and not _has_learned(labeled[LABEL], ~disagree, labeled[NEWER] > 0):
             return None
         if self.estimate is None or seen >= self._estimated_at + self.window * processes():
-            predictions = OutOfSample(told[PREDICTED], told[PROBABILITY], disagree, told[SECOND])
+            predictions = OutOfSample(labeled[PREDICTED], labeled[PROBABILITY], disagree, labeled[SECOND])
             self.estimate = estimate_from(predictions, self._n_classes)
             self._estimated_at = seen
         return self.estimate.rate
@@ -289,7 +289,7 @@ def _check_finite(losses: Tensor) -> None:
         )
 
 
-def _answers(logits: Tensor, labels: Tensor) -> Tensor:
+def _predict_columns(logits: Tensor, labels: Tensor) -> Tensor:
     """The columns of label and prediction; of a row that agrees the label does not come second."""
     (best, _), (predicted, second) = (part.unbind(1) for part in logits.topk(2, dim=1))
     probability = (best - logits.logsumexp(1)).exp()
