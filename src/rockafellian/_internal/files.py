@@ -17,6 +17,13 @@ FORMULA = re.compile(r"'*\s*[\t\r\n=+\-@＝＋－＠]")  # noqa: RUF001 - full-w
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
+def check_regular(path: Path) -> None:
+    """Raise an error if the path is a folder, pipe, socket or device: reading one of these might never end."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe, socket or device"
+        raise ValueError(f"need a regular file, got {path}, which is {kind}; name another file")
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, renamed to it when the block ends and deleted if the block fails."""

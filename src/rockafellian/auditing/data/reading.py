@@ -47,6 +47,7 @@ class Source:
     images: NDArray[Any] | None = None  # images that came as one array, in the order of the rows
     frame: Any = None  # the frame that was passed, if it was one
     file_checksum: str | None = None  # of the bytes of a file
+    notices: tuple[str, ...] = ()  # what a user should know about how the data were read
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

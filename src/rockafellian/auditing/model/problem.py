@@ -117,7 +117,7 @@ def _read_valid(data: Any, labels: Labels, kind: Kind, features: Features, progr
 
 
 def _notices(source: Source, labels: Labels, conflicts: Sequence[NDArray[np.int64]]) -> list[str]:
-    notices = []
+    notices = list(source.notices)
     if missing := len(source) - int(labels.known.sum()):
         notices.append(f"{missing:,} of {len(source):,} rows have no label: not trained on, listed in set_aside.csv")
     if conflicts:
