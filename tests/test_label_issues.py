@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import rockafellian as rk
 from rockafellian._internal.extras import install_command
-from rockafellian._internal.files import FORMULA
+from rockafellian._internal.files import unescape_formula
 from rockafellian.label_issues import COLUMNS, Findings, findings
 
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -302,7 +302,7 @@ def test_no_text_of_a_csv_is_a_formula_and_all_of_it_comes_back(tmp_path_factory
     for place, name in ((1, "id"), (2, "given_label"), (3, "predicted_label"), (-1, "reason")):
         cells = [row[place] for row in rows]
         assert not any(cell.lstrip(" ").startswith(tuple("=+-@\t\r\n")) for cell in cells)
-        assert [cell[1:] if FORMULA.match(cell) else cell for cell in cells] == getattr(found, name).tolist()
+        assert [unescape_formula(cell) for cell in cells] == getattr(found, name).tolist()
 
 
 def test_numbers_below_0_are_numbers_in_a_csv(tmp_path) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from rockafellian._internal.printable import printable
+
 Data = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, .npz, or a folder with one sub-folder per class.")]
 Label = Annotated[list[str] | None, typer.Option(help="The label column; repeat it for several columns of 0 and 1.")]
 Text = Annotated[str | None, typer.Option(help="Learn from the texts in this column only.")]
@@ -24,6 +26,9 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps, ...; by defaul
 Encoder = Annotated[str, typer.Option(help="auto, none, efficientnet-lite0, or a transformers folder for texts.")]
 Id = Annotated[str | None, typer.Option("--id", help="The column that names the rows.")]
 Separator = Annotated[str | None, typer.Option(help="Separator between several labels in one cell.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="The encoding of text files, such as latin-1; recognized by default.")
+]
 ForceRun = Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, with the same options.")]
 
@@ -59,19 +64,21 @@ def audit(
     encoder: Encoder = "auto",
     id_column: Id = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     force: ForceRun = False,
     resume: Resume = False,
 ) -> None:
     """Train on your data, find the mislabeled rows, and write a page to review them."""
     from rockafellian.auditing.commands.run import run
+    from rockafellian.auditing.commands.show import show as print_summary
     from rockafellian.auditing.data.settings import Settings
 
     rate = _number_or_text(contamination)
     chosen = (text, image, id_column, separator, rate, loss, attack, eps, epochs, encoder, seed, device)
-    settings = Settings(tuple(label or ()), *chosen)
+    settings = Settings(tuple(label or ()), *chosen, encoding=encoding)
     audited = run(data, settings, out=out, valid=valid, force=force, resume=resume)
     assert audited.folder is not None
-    show(audited.folder)
+    print_summary(audited.folder, sys.stdout, without=audited.problem.notices)
 
 
 def show(run: Run) -> None:
@@ -85,13 +92,15 @@ def predict(
     run: Run,
     data: Annotated[Path, typer.Argument(help="New rows, of the kind of the training data.")],
     out: Annotated[Path | None, typer.Option(help="The file to write: .csv, .tsv or .parquet.")] = None,
+    encoding: Encoding = None,
     force: Force = False,
 ) -> None:
     """Predict new rows: the label, and the probability of each class."""
     from rockafellian.auditing.commands.predict import predict as write_predictions
 
     path = out or Path(f"{data.stem}-predicted.csv")
-    print(f"wrote {write_predictions(run, data, path, force=force):,} rows to {path}")
+    rows = write_predictions(run, data, path, encoding=encoding, force=force)
+    print(printable(f"wrote {rows:,} rows to {path}"))
 
 
 def apply(
@@ -105,7 +114,8 @@ def apply(
     from rockafellian.auditing.commands.apply import apply as apply_decisions
 
     made = apply_decisions(run, decisions, out, data, force=force)
-    print(f"wrote {made.rows:,} rows to {out}: {made.relabeled:,} relabeled, {made.dropped:,} dropped")
+    changes = f"{made.relabeled:,} relabeled, {made.dropped:,} dropped"
+    print(printable(f"wrote {made.rows:,} rows to {out}: {changes}"))
 
 
 def export(
@@ -118,7 +128,8 @@ def export(
     """Write the label issues of a run as tasks for Label Studio, with predictions."""
     from rockafellian.auditing.commands.export import export as write_tasks
 
-    print(f"wrote {write_tasks(run, out, everything=everything, data=data, force=force):,} tasks to {out}")
+    tasks = write_tasks(run, out, everything=everything, data=data, force=force)
+    print(printable(f"wrote {tasks:,} tasks to {out}"))
 
 
 def _number_or_text(text: str) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.parquet
 
-from rockafellian._internal.files import escape_formula
-from rockafellian.auditing.commands.run import open_run, reread
+from rockafellian._internal.files import escape_formula, unescape_formula
+from rockafellian.auditing.commands.rereading import read_findings, reread
+from rockafellian.auditing.commands.run_folder import open_run
 from rockafellian.auditing.data.labels import Labels, read_labels, relabel
 from rockafellian.auditing.data.reading import Source, read
 from rockafellian.auditing.data.writing import check_writable, write_rows
@@ -28,12 +29,12 @@ class Applied(NamedTuple):
 
 def apply(folder: Path, decisions: Path, out: Path, data: Path | None = None, *, force: bool = False) -> Applied:
     """Write the data of a run with the decisions exported from its page; return how many rows changed."""
-    check_writable(out, force)
-    described = open_run(folder)
-    source = reread(folder, described, data)
-    settings = described["settings"]
-    labels = read_labels(source, settings["label"], settings["separator"])
-    ids = pyarrow.parquet.read_table(folder / "findings.parquet", columns=["id"]).column("id").to_pylist()
+    run = open_run(folder)
+    check_writable(out, force, inputs=[decisions, *run.inputs(data)])
+    source = reread(run, data)
+    reading = run.description.reading
+    labels = read_labels(source, reading.label, reading.separator)
+    ids = read_findings(run, source).column("id").to_pylist()
     chosen = _read_decisions(read(decisions), decisions, ids)
     given, changed, kept = labels.given.copy(), np.zeros(len(source), bool), np.ones(len(source), bool)
     for row, (decision, label) in chosen.items():
@@ -50,10 +51,11 @@ def _read_decisions(source: Source, path: Path, ids: list[str]) -> dict[int, tup
         raise ValueError(f"need columns {', '.join(COLUMNS)}, as the page exports them; {path} has no {missing[0]!r}")
     chosen: dict[int, tuple[str, str | None]] = {}
     for line in source.table.select(COLUMNS).to_pylist():
-        index, decided = _read_index(line, path, ids), (line["decision"], line["label"])
+        cells = {name: None if cell is None else str(cell) for name, cell in line.items()}  # from CSV, Excel or JSON
+        index, decided = _read_index(cells, path, ids), (str(cells["decision"]), cells["label"])
         if decided[0] not in DECISIONS:
             raise ValueError(
-                f"need a decision that is {', '.join(DECISIONS)}; got {decided[0]!r} for row {index} in {path}"
+                f"need a decision that is {', '.join(DECISIONS)}; got {cells['decision']!r} for row {index} in {path}"
             )
         if chosen.setdefault(index, decided) != decided:
             raise ValueError(
@@ -63,7 +65,7 @@ def _read_decisions(source: Source, path: Path, ids: list[str]) -> dict[int, tup
 
 
 def _read_index(line: dict[str, str | None], path: Path, ids: list[str]) -> int:
-    index = int(line["index"] or "") if (line["index"] or "").isdecimal() else -1
+    index = int(str(line["index"])) if re.fullmatch("[0-9]{1,15}", line["index"] or "") else -1
     if not 0 <= index < len(ids) or line["id"] not in (ids[index], escape_formula(ids[index])):
         raise ValueError(
             f"need rows of the run, but {path} has index {line['index']} with id {line['id']!r}; "
@@ -73,16 +75,14 @@ def _read_index(line: dict[str, str | None], path: Path, ids: list[str]) -> int:
 
 
 def _read_class(label: str | None, labels: Labels, row: int) -> int | list[bool]:
-    """The class, or a mask of the classes, that a label names, with or without the apostrophe of a spreadsheet."""
-    known = {escape_formula(name): number for number, name in enumerate(labels.names)} | {
-        name: number for number, name in enumerate(labels.names)
-    }
-    parts = [part.strip() for part in (label or "").removeprefix("'").split(labels.shown_separator) if part.strip()]
-    wanted = parts if labels.multilabel else [label or ""]
-    if unknown := [name for name in wanted if name not in known]:
-        raise ValueError(
-            f"need a label that is one of {', '.join(map(repr, labels.names[:20]))}; got {unknown[0]!r} for row {row}"
-        )
-    if not labels.multilabel:
-        return known[wanted[0]]
-    return [name in wanted for name in labels.names]
+    """The class, or a mask of the classes, that a label names; in the form of the page, or as it is where that fails."""
+    for text in (unescape_formula(label or ""), label or ""):
+        if labels.multilabel:
+            wanted = [part.strip() for part in text.split(labels.shown_separator) if part.strip()]
+        else:
+            wanted = [text]
+        unknown = [name for name in wanted if name not in labels.names]
+        if not unknown:
+            return [name in wanted for name in labels.names] if labels.multilabel else labels.names.index(text)
+    shown = ", ".join(map(repr, labels.names[:20]))
+    raise ValueError(f"need a label that is one of {shown}; got {unknown[0]!r} for row {row}")

@@ -126,6 +126,7 @@ def audit(
     encoder: str = "auto",
     seed: int = 0,
     device: str | None = None,
+    encoding: str | None = None,
     out: str | Path | None = None,
     progress: Progress = "auto",
 ) -> Audited:
@@ -143,7 +144,7 @@ def audit(
     from rockafellian.auditing.model.problem import prepare
 
     chosen = (text, image, id, separator, contamination, loss, attack, eps, epochs, encoder, seed, device)
-    settings = Settings((label,) if isinstance(label, str) else tuple(label), *chosen)
+    settings = Settings((label,) if isinstance(label, str) else tuple(label), *chosen, encoding)
     if out is None:
         return audit_prepared(prepare(data, settings, valid, progress), progress=progress)
     return run(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)

@@ -9,11 +9,10 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 import pyarrow.compute as pc
-import pyarrow.parquet
 
-from rockafellian._internal.files import atomic_write
-from rockafellian.auditing.commands.outputs import write_json
-from rockafellian.auditing.commands.run import open_run, reread
+from rockafellian._internal.files import atomic_write, write_json
+from rockafellian.auditing.commands.rereading import read_findings, reread
+from rockafellian.auditing.commands.run_folder import open_run
 from rockafellian.auditing.data.labels import DEFAULT_SEPARATOR
 from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.writing import check_writable
@@ -26,17 +25,21 @@ TAGS = {"table": ("Table", "values"), "texts": ("Text", "text"), "images": ("Ima
 
 def export(folder: Path, out: Path, *, everything: bool = False, data: Path | None = None, force: bool = False) -> int:
     """Write the label issues of a run, or all its rows, as tasks, and the labeling interface; return how many."""
-    check_writable(out, force)
-    described = open_run(folder)
-    source = reread(folder, described, data)
-    model = Classifier.load(folder / "model")
-    table = pyarrow.parquet.read_table(folder / "findings.parquet")
+    interface = out.with_suffix(".xml")
+    if interface == out:
+        raise ValueError(f"need another name for the tasks than {out}, where their labeling interface goes; use .json")
+    run = open_run(folder)
+    for path in (out, interface):
+        check_writable(path, force, inputs=run.inputs(data))
+    source, described = reread(run, data), run.description
+    model = Classifier.load(run.model())
+    table = read_findings(run, source)
     chosen = table if everything else table.filter(pc.field("is_label_issue"))
-    separator = described["settings"]["separator"] or DEFAULT_SEPARATOR
+    separator = described.reading.separator or DEFAULT_SEPARATOR
     tasks = [_task(model, source, row, separator) for row in chosen.sort_by("label_quality").to_pylist()]
-    write_json(out, tasks)
-    with atomic_write(out.with_suffix(".xml")) as partial:
+    with atomic_write(interface) as partial:
         partial.write_text(labeling_interface(model), encoding="utf-8")
+    write_json(out, tasks)
     return len(tasks)
 
 

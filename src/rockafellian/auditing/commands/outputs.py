@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from rockafellian._internal.arrays import blocks
-from rockafellian._internal.files import atomic_write, write_csv
+from rockafellian._internal.files import atomic_write, write_csv, write_json
 from rockafellian.auditing.commands.audit import Audited
+from rockafellian.auditing.commands.summary import ClassCounts, Interval, Summary
 from rockafellian.auditing.data.writing import suffix_for, write_rows
 from rockafellian.auditing.report.contents import LabelIssue, Report
 from rockafellian.auditing.report.page import render
@@ -37,7 +37,7 @@ def write_all(audited: Audited, folder: Path, key: str) -> None:
     write_rows(folder / f"relabeled{suffix}", source, audited.relabeled_table(), np.ones(len(source), bool))
     _write_lists(audited, folder)
     write_json(folder / "history.json", {name: history[name] for name in ("epochs", "rounds")})
-    write_json(folder / "summary.json", summary(audited))
+    write_json(folder / "summary.json", msgspec.to_builtins(summary(audited)))
     write_report(audited, folder / "report.html", key=key)
 
 
@@ -47,31 +47,26 @@ def write_report(audited: Audited, path: Path, *, key: str) -> None:
         partial.write_text(render(report(audited, key)), encoding="utf-8")
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write indented JSON."""
-    with atomic_write(path) as partial:
-        partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def summary(audited: Audited) -> dict[str, Any]:
+def summary(audited: Audited) -> Summary:
     """Return what `rockafellian show` prints."""
-    problem, last = audited.problem, audited.history.epochs[-1]
-    return {
-        "kind": problem.kind.describe(),
-        "inputs": problem.features.describe(),
-        "rows": len(problem.source),
-        "labeled_rows": len(problem.rows),
-        "flagged_rows": int(audited.flagged.sum()),
-        "estimate": None if audited.estimate is None else audited.estimate._asdict(),
-        "accuracy_on_given_labels": last.accuracy,
-        "validation_accuracy": last.valid_accuracy,
-        "epochs": last.epoch,
-        "classes": dict(zip(problem.labels.names, _count_classes(audited), strict=True)),
-        "conflicting_groups": len(problem.conflicts),
-        "notices": audited.notices,
-        "seconds": round(audited.seconds, 2),
-        "versions": {name: version(name) for name in ("rockafellian", "torch", "numpy", "pyarrow")},
-    }
+    problem, last, estimate = audited.problem, audited.history.epochs[-1], audited.estimate
+    counts = zip(problem.labels.names, _count_classes(audited), strict=True)
+    return Summary(
+        kind=problem.kind.describe(),
+        inputs=problem.features.describe(),
+        rows=len(problem.source),
+        labeled_rows=len(problem.rows),
+        flagged_rows=int(audited.flagged.sum()),
+        estimate=None if estimate is None else Interval(**estimate._asdict()),
+        accuracy_on_given_labels=last.accuracy,
+        validation_accuracy=last.valid_accuracy,
+        epochs=last.epoch,
+        classes=dict(counts),
+        conflicting_groups=len(problem.conflicts),
+        notices=audited.notices,
+        seconds=round(audited.seconds, 2),
+        versions={name: version(name) for name in ("rockafellian", "torch", "numpy", "pyarrow")},
+    )
 
 
 def report(audited: Audited, key: str) -> Report:
@@ -86,8 +81,8 @@ def report(audited: Audited, key: str) -> Report:
         flagged=int(audited.flagged.sum()),
         estimate=audited.estimate,
         classes=problem.labels.names,
-        class_rows=[each["rows"] for each in counts],
-        class_flagged=[each["flagged"] for each in counts],
+        class_rows=[each.rows for each in counts],
+        class_flagged=[each.flagged for each in counts],
         matrix=_count_pairs(audited).tolist(),
         history=audited.history,
         kept_losses=audited.losses[~removed],
@@ -150,7 +145,7 @@ def _write_for_people(path: Path, table: pa.Table) -> None:
     write_csv(path, table.column_names, ([column.to_pylist() for column in part.columns] for part in parts))
 
 
-def _count_classes(audited: Audited) -> list[dict[str, int]]:
+def _count_classes(audited: Audited) -> list[ClassCounts]:
     """For each class, how many rows have it and how many of them are flagged."""
     labels = audited.problem.labels
     given = [labels.given[rows] for rows in (labels.known, audited.flagged)]
@@ -158,7 +153,7 @@ def _count_classes(audited: Audited) -> list[dict[str, int]]:
         counts = [each.sum(0) for each in given]
     else:
         counts = [np.bincount(each, minlength=len(labels.names)) for each in given]
-    return [{"rows": int(rows), "flagged": int(flagged)} for rows, flagged in zip(*counts, strict=True)]
+    return [ClassCounts(int(rows), int(flagged)) for rows, flagged in zip(*counts, strict=True)]
 
 
 def _count_pairs(audited: Audited) -> NDArray[np.int64]:

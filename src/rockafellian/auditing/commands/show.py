@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rockafellian._internal.extras import missing
-from rockafellian.auditing.commands.run import open_run
+from rockafellian._internal.printable import printable
+from rockafellian.auditing.commands.run_folder import SUMMARY, open_run, read_json
+from rockafellian.auditing.commands.summary import ClassCounts, Summary
 
 try:
     from rich.console import Console
@@ -19,38 +21,39 @@ except ImportError as error:
 MAX_CLASSES = 30
 
 
-def show(folder: Path, file: TextIO) -> None:
-    """Print what was found, class by class; plain lines if the file is no terminal."""
-    open_run(folder)
-    found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+def show(folder: Path, file: TextIO, *, without: Collection[str] = ()) -> None:
+    """Print what was found, class by class, without notices that the user has seen; plain lines if it is no terminal."""
+    found = read_json(open_run(folder).path(SUMMARY), Summary)
     console = Console(file=file, highlight=False)
-    for line in lines(found):
-        console.print(Text(line), soft_wrap=True)  # Text, as a label may look like markup
-    console.print(_table(found["classes"]))
-    console.print(Text(f"review: {folder / 'report.html'}"), soft_wrap=True)
+    for line in lines(found, without):
+        console.print(Text(printable(line)), soft_wrap=True)  # Text, as a label may look like markup
+    console.print(_table(found.classes))
+    console.print(Text(printable(f"review: {folder / 'report.html'}")), soft_wrap=True)
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     """Return the figures of a summary in sentences, the conclusions first."""
-    rows, flagged = found["labeled_rows"], found["flagged_rows"]
+    rows, flagged, estimate = found.labeled_rows, found.flagged_rows, found.estimate
     sentences = [f"{flagged:,} of {rows:,} rows look mislabeled ({flagged / rows:.1%}); each has a suggested label"]
-    if found["estimate"] is not None:
-        rate, low, high = (found["estimate"][name] for name in ("rate", "low", "high"))
-        sentences.append(f"estimated noise rate: {rate:.1%} (90 % interval {low:.1%} to {high:.1%})")
-    for name in ("accuracy_on_given_labels", "validation_accuracy"):
-        if found[name] is not None:
-            sentences.append(f"{name.replace('_', ' ')}: {found[name]:.1%}, last epoch")
-    sentences += found["notices"]
-    sentences.append(f"{found['kind']}; inputs: {found['inputs']}; {found['epochs']} epochs, {found['seconds']:.0f} s")
+    if estimate is not None:
+        interval = f"90 % interval {estimate.low:.1%} to {estimate.high:.1%}"
+        sentences.append(f"estimated noise rate: {estimate.rate:.1%} ({interval})")
+    accuracies = {
+        "accuracy on given labels": found.accuracy_on_given_labels,
+        "validation accuracy": found.validation_accuracy,
+    }
+    sentences += [f"{name}: {value:.1%}, last epoch" for name, value in accuracies.items() if value is not None]
+    sentences += [notice for notice in found.notices if notice not in without]
+    sentences.append(f"{found.kind}; inputs: {found.inputs}; {found.epochs} epochs, {found.seconds:.0f} s")
     return sentences
 
 
-def _table(classes: dict[str, dict[str, int]]) -> Table:
+def _table(classes: dict[str, ClassCounts]) -> Table:
     table = Table("label", *(Column(name, justify="right") for name in ("rows", "flagged", "fraction")))
-    most = sorted(classes.items(), key=lambda item: -item[1]["flagged"])[:MAX_CLASSES]
+    most = sorted(classes.items(), key=lambda item: -item[1].flagged)[:MAX_CLASSES]
     for name, counts in most:
-        fraction = f"{counts['flagged'] / counts['rows']:.1%}" if counts["rows"] else ""
-        table.add_row(Text(name), f"{counts['rows']:,}", f"{counts['flagged']:,}", fraction)
+        fraction = f"{counts.flagged / counts.rows:.1%}" if counts.rows else ""
+        table.add_row(Text(printable(name)), f"{counts.rows:,}", f"{counts.flagged:,}", fraction)
     if len(classes) > len(most):
         table.caption = f"the {len(most)} classes with most flagged rows, of {len(classes)}"
     return table

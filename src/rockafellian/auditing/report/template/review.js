@@ -317,11 +317,12 @@ function move(to) {
   reveal();
 }
 
-const FORMULA = /^'*\s*[\t\r\n=+\-@＝＋－＠]/;
+const FORMULA = /^\s*[\t\r\n=+\-@＝＋－＠]/;
 const NUMBER = /^[+-]?[0-9]+(\.[0-9]+)?$/; // as in files.py
 const runs = (text) => FORMULA.test(text) && !NUMBER.test(text);
-const quoted = (text) => `"${(runs(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
-const unguarded = (text) => (text.startsWith("'") && runs(text.slice(1)) ? text.slice(1) : text);
+const escaped = (text) => (runs(text) || text.startsWith("'") ? `'${text}` : text);
+const unescaped = (text) => text.replace(/^'/, "");
+const quoted = (text) => `"${escaped(text).replaceAll('"', '""')}"`;
 
 function exported() {
   const rows = issues.filter((item) => decisions.has(item.row)).sort(ORDER.row).map((item) => {
@@ -360,7 +361,7 @@ function read(text) {
   let unknown = 0;
   let taken = 0;
   for (const [row, id = "", word, label = ""] of lines.filter((line) => line.join("") !== "")) {
-    const decision = byRow.get(Number(row))?.id === unguarded(id) ? known(Number(row), word, unguarded(label)) : null;
+    const decision = byRow.get(Number(row))?.id === unescaped(id) ? known(Number(row), word, unescaped(label)) : null;
     if (decision) { decisions.set(Number(row), decision); taken += 1; } else unknown += 1;
   }
   save();

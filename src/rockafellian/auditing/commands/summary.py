@@ -1,0 +1,49 @@
+"""What `summary.json` holds, and `rockafellian show` prints."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from rockafellian._internal.extras import missing
+
+try:
+    import msgspec
+except ImportError as error:
+    raise missing("msgspec to write and read runs", "audit") from error
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Fraction: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """The estimated noise rate and its 90 % interval."""
+
+    rate: Fraction
+    low: Fraction
+    high: Fraction
+
+
+class ClassCounts(msgspec.Struct, frozen=True):
+    """How many rows have a label, and how many of them are flagged."""
+
+    rows: Count
+    flagged: Count
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The figures of a run."""
+
+    kind: str
+    inputs: str
+    rows: Annotated[int, msgspec.Meta(ge=1)]
+    labeled_rows: Annotated[int, msgspec.Meta(ge=1)]
+    flagged_rows: Count
+    estimate: Interval | None
+    accuracy_on_given_labels: Fraction | None
+    validation_accuracy: Fraction | None
+    epochs: Count
+    classes: dict[str, ClassCounts]
+    conflicting_groups: Count
+    notices: list[str]
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    versions: dict[str, str]
