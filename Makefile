@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -50,6 +50,12 @@ test-oldest:
 	.venv-oldest/bin/python $(PIP) uv
 	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct $(OURS) --group test
 	.venv-oldest/bin/python -m pytest $(PARALLEL)
+
+# Fresh hostile files, options, run folders and checkpoints for every command, then killed and competing runs.
+CASES ?= 1000
+fuzz: .venv/.installed-test
+	$(BIN)/python tests/fuzz/fuzz.py --cases $(CASES)
+	$(BIN)/python tests/fuzz/kills.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import calls
 from inputs import FORMATS, arrays_in, file_of, images_in
 from mutations import CELLS, deep_json, mutate_bytes, mutate_json
 from oracle import agree
@@ -292,6 +293,11 @@ def new_rows(folder: Path, draw: random.Random) -> Case:
     return Case(["predict", "run", str(path), "--out", "out.csv"], ("predictions", str(folder / "out.csv")))
 
 
+def odd_call(folder: Path, draw: random.Random) -> Case:
+    """A call of the library with odd arguments."""
+    return Case(["call", str(draw.random())])
+
+
 CHECKS = {"copies": check_copies, "predictions": check_predictions, "applied": check_applied}
 #: How many of so many cases are of each kind.
 KINDS = {
@@ -305,6 +311,7 @@ KINDS = {
     damaged_checkpoint: 3,
     odd_decisions: 2,
     new_rows: 2,
+    odd_call: 5,
 }
 #: Where the runs lie that cases begin with; set by `make_bases`.
 BASES = Path()
@@ -337,9 +344,12 @@ def _interrupt(*arguments: object, **options: object) -> None:
 
 
 def call(arguments: list[str]) -> None:
-    """The command, in this process."""
+    """The command, or the call of the library, in this process."""
     from rockafellian.cli.main import main
 
+    if arguments[0] == "call":
+        calls.run(arguments[1])
+        return
     sys.argv = ["rockafellian", *arguments]
     main()
 

@@ -92,7 +92,7 @@ class Source:
         return digest.hexdigest()
 
 
-def read(data: Any, *, labeled: bool = True) -> Source:
+def read(data: Any, *, labeled: bool = True, encoding: str | None = None) -> Source:
     """Return the rows of a CSV, TSV, Parquet or .npz file, of a folder with one sub-folder per class, or of a frame.
 
     Without labels, an .npz file may lack y, and images may lie anywhere in the folder.

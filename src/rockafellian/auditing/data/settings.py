@@ -48,6 +48,7 @@ class Settings:
     encoder: str = "auto"
     seed: int = 0
     device: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         rate = self.contamination

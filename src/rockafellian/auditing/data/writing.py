@@ -18,7 +18,7 @@ from rockafellian.auditing.data.reading import DELIMITERS, Source
 SUFFIXES = {"csv": ".csv", "folder": ".csv", "parquet": ".parquet", "frame": ".parquet", "npz": ".npz"}
 
 
-def check_writable(path: Path, force: bool) -> None:
+def check_writable(path: Path, force: bool, inputs=()) -> None:
     """Raise an error if the file exists and may not be replaced, or if its folder does not exist."""
     if path.exists() and not force:
         raise ValueError(f"need a new name for the file, but {path} exists; name another, or pass --force")

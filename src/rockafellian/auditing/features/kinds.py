@@ -164,6 +164,9 @@ class Images:
         )
         return np.array([_digest(each) for each in compared], np.uint64)
 
+    def checksum(self, content):
+        return hashlib.blake2b(b"".join(Path(p).read_bytes() for p in content)).hexdigest()
+
     def preview(self, source: Source, row: int) -> dict[str, Any]:
         """Return a thumbnail, and the file of the image."""
         [image] = self.content(source.take(np.array([row])))
