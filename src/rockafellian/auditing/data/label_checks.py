@@ -26,7 +26,7 @@ MAX_SHOWN = 5
 
 def check_classes(names: Sequence[str], rows: int, all_rows: int, column: str, multilabel: bool) -> None:
     """Raise an error if these are no classes; `rows` are those that have a label, of `all_rows`."""
-    if rows == 0:
+    if rows == 0 or not names:
         raise ValueError(
             f"need labels, got none in column {column!r}: all {all_rows} cells are empty; name another column"
         )
@@ -97,7 +97,7 @@ def about_spaces(cells: Column) -> str | None:
 
 
 def about_variants(names: Sequence[str]) -> str | None:
-    """Return the notice that classes differ in case, spacing or the encoding of letters only."""
+    """Return the notice that classes differ only in how they are written: case, spacing, encoding, 1 and 1.0."""
     alike: dict[str, list[str]] = defaultdict(list)
     for name in names:
         alike[_normalized(name)].append(name)
@@ -106,7 +106,7 @@ def about_variants(names: Sequence[str]) -> str | None:
         return None
     shown = "; ".join(" and ".join(map(_told_apart, group[:MAX_SHOWN])) for group in groups[:MAX_SHOWN])
     return (
-        f"{sum(map(len, groups))} classes differ only in case, spacing or encoding: {shown}"
+        f"{sum(map(len, groups))} classes differ only in case, spacing or the like: {shown}"
         f"{'; ...' * (len(groups) > MAX_SHOWN)}; write them alike if they are the same"
     )
 
@@ -146,6 +146,8 @@ def _are_sets(labels: Sequence[Sequence[str]]) -> bool:
 
 
 def _normalized(name: str) -> str:
+    if (number := as_numbers([name])) is not None:
+        return str(number[0])
     visible = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
     return " ".join(visible.casefold().split())
 

@@ -96,6 +96,9 @@ def read_labels(source: Source, columns: Sequence[str], separator: str | None = 
 def read_labels_like(source: Source, labels: Labels) -> Labels:
     """Return the labels of other data, as classes of `labels`."""
     found = _read(source, labels.columns, labels.separator)
+    if found.multilabel != labels.multilabel:
+        expected, got = ("lists", "no lists") if labels.multilabel else ("one label a cell", "lists")
+        raise ValueError(f"need {expected} in column {labels.columns[0]!r}, as in training, got {got}; convert it")
     if unknown := sorted(set(found.names) - set(labels.names)):
         raise ValueError(
             f"need a class of the training data, got {quoted(unknown[0])} in column {labels.columns[0]!r}; "
@@ -117,10 +120,12 @@ def relabel(source: Source, labels: Labels, rows: NDArray[np.bool_], classes: Cl
     """
     same = labels.given == classes
     changed = rows & ~(labels.known & (same.all(1) if labels.multilabel else same))
-    columns = dict(zip(source.table.column_names, source.table.columns, strict=True))
-    if changed.any():
-        columns |= _with_classes(source, labels, np.flatnonzero(changed), classes[changed])
-    return pa.table(columns, metadata=source.table.schema.metadata)
+    table = source.table
+    new = _with_classes(source, labels, np.flatnonzero(changed), classes[changed]) if changed.any() else {}
+    for name, column in new.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.field(place).with_type(column.type), column)
+    return table
 
 
 def _read(source: Source, columns: Sequence[str], separator: str | None) -> Labels:
@@ -150,7 +155,9 @@ def _check_separator(labels: Labels) -> None:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    """Whether these are lists that can be relabeled: pyarrow takes no rows from views."""
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return lists and not pa.types.is_string_view(kind.value_type)
 
 
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -109,8 +109,8 @@ class TableFeatures:
         kinds = [
             f"{count:,} {names[count > 1]}" + ("" if number_format == PLAIN else f" with {number_format}")
             for names, kind in KIND_NAMES.items()
-            for (counted, number_format), count in counts.items()
-            if counted is kind
+            for number_format in NUMBER_FORMATS
+            if (count := counts[kind, number_format])
         ]
         left_out = f"; left out: {_listed_reasons(self.left_out)}" if self.left_out else ""
         return ", ".join(kinds) + left_out
