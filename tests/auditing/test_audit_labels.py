@@ -114,7 +114,7 @@ def test_a_row_of_which_one_label_is_missing_is_not_known() -> None:
     ("column", "message"),
     [
         ([b"\xff", b"a"] * 20, "need labels that are text or numbers, got a column of binary"),
-        ([{"a": 1}, {"a": 2}] * 20, "need labels or lists of labels"),
+        ([{"a": 1}, {"a": 2}] * 20, "need labels that are text or numbers, got a column of struct"),
         ([None] * 40, "need labels, got none in column 'y'"),
         (["a"] * 40, "need at least two classes, got only 'a'"),
         (list(range(40)), "looks like an id or a number to predict"),

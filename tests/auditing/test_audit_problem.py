@@ -76,7 +76,7 @@ def test_texts_that_differ_in_blanks_only_are_the_same() -> None:
 def test_rare_classes_are_noticed() -> None:
     frame, _ = table(60)
     frame.loc[:2, "label"] = "owl"
-    assert ready(frame).notices == ["1 classes have fewer than 5 rows, too few to judge their labels by: owl"]
+    assert ready(frame).notices == ["1 class has fewer than 5 rows, too few to judge their labels by: owl"]
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "uuid", "row_id"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -13,11 +14,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian.auditing.data.cells import as_text, decoded, has_text, is_text, quoted
+from rockafellian.auditing.data.label_checks import (
+    WORDS_FOR_NONE,
+    about_maybe_missing,
+    about_separators,
+    about_spaces,
+    about_unlabeled,
+    about_variants,
+    as_numbers,
+    check_classes,
+)
 from rockafellian.auditing.data.reading import Source
 
 Classes: TypeAlias = NDArray[Any]
 
-MIN_ROWS = 20
+#: The most rows times classes where rows may have several labels.
+MAX_MASK = 2**31
 #: Between several labels of one row, unless the data have a separator of their own.
 DEFAULT_SEPARATOR = " | "
 #: What people write in a column that says for one label whether each row has it.
@@ -37,6 +50,7 @@ class Labels:
     given: Classes
     known: NDArray[np.bool_]
     separator: str | None = None
+    notices: tuple[str, ...] = ()  # what a user should know about the labels
 
     @property
     def shown_separator(self) -> str:
@@ -72,19 +86,26 @@ def read_labels(source: Source, columns: Sequence[str], separator: str | None = 
         separator: what separates several labels in one cell; cells that are lists need none.
     """
     found = _read(source, columns, separator)
-    _check(found, source)
-    return found
+    check_classes(found.names, int(found.known.sum()), len(source), found.columns[0], found.multilabel)
+    _check_separator(found)
+    hint = None if found.multilabel else about_separators(found.names)
+    more = _notices(about_variants(found.names), about_maybe_missing(found.names), hint)
+    return replace(found, notices=found.notices + more)
 
 
 def read_labels_like(source: Source, labels: Labels) -> Labels:
     """Return the labels of other data, as classes of `labels`."""
     found = _read(source, labels.columns, labels.separator)
+    if found.multilabel != labels.multilabel:
+        expected, got = ("lists", "no lists") if labels.multilabel else ("one label a cell", "lists")
+        raise ValueError(f"need {expected} in column {labels.columns[0]!r}, as in training, got {got}; convert it")
     if unknown := sorted(set(found.names) - set(labels.names)):
         raise ValueError(
-            f"need a class of the training data, got {unknown[0]!r} in column {labels.columns[0]!r}; "
-            f"the classes are {', '.join(map(repr, labels.names[:20]))}"
+            f"need a class of the training data, got {quoted(unknown[0])} in column {labels.columns[0]!r}; "
+            f"the classes are {', '.join(map(quoted, labels.names[:20]))}"
         )
-    places = np.array([*(labels.names.index(name) for name in found.names), -1])
+    index = {name: place for place, name in enumerate(labels.names)}
+    places = np.array([*(index[name] for name in found.names), -1])
     if not labels.multilabel:
         return replace(found, names=labels.names, given=places[found.given])
     has = np.zeros((len(source), len(labels.names)), bool)
@@ -93,71 +114,71 @@ def read_labels_like(source: Source, labels: Labels) -> Labels:
 
 
 def relabel(source: Source, labels: Labels, rows: NDArray[np.bool_], classes: Classes) -> pa.Table:
-    """Return the table with other labels, which have the form of `given`, in the marked rows; other cells are kept."""
+    """Return the table with other labels, which have the form of `given`, in the marked rows.
+
+    Other cells are kept, also those of marked rows that have these labels already. `labels` are those of this source.
+    """
+    same = labels.given == classes
+    changed = rows & ~(labels.known & (same.all(1) if labels.multilabel else same))
     table = source.table
-    for name, cells in _cells(source, labels, classes).items():
-        place, old = table.column_names.index(name), table.column(name)
-        if pa.types.is_nested(old.type):
-            kind = pa.list_(old.type.value_type) if pa.types.is_fixed_size_list(old.type) else old.type
-            both = zip(rows, cells.cast(kind).to_pylist(), old.to_pylist(), strict=True)
-            table = table.set_column(
-                place, name, pa.array([new if marked else kept for marked, new, kept in both], kind)
-            )
-        else:
-            table = table.set_column(place, name, pc.if_else(pa.array(rows), cells.cast(old.type), old))
+    new = _with_classes(source, labels, np.flatnonzero(changed), classes[changed]) if changed.any() else {}
+    for name, column in new.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.field(place).with_type(column.type), column)
     return table
 
 
 def _read(source: Source, columns: Sequence[str], separator: str | None) -> Labels:
-    cells = [source.column(name) for name in columns]
+    cells = [decoded(source.column(name)) for name in columns]
     if not columns or len(set(columns)) < len(columns):
         raise ValueError(f"need one label column, or several different ones; got {list(columns)}")
     if len(columns) > 1:
         return _from_many(list(columns), cells)
-    if pa.types.is_nested(cells[0].type) or separator:
-        return _from_lists(columns[0], _lists(cells[0], separator), separator)
+    if separator or _is_list(cells[0].type):
+        return _from_lists(columns[0], cells[0], separator)
     names, codes = _encoded(_as_text(cells[0]))
-    return Labels(tuple(columns), names, codes, codes >= 0)
+    notices = _notices(about_unlabeled(cells), about_spaces(cells[0]))
+    return Labels(tuple(columns), names, codes, codes >= 0, notices=notices)
 
 
-def _check(labels: Labels, source: Source) -> None:
-    rows, classes, column = int(labels.known.sum()), len(labels.names), labels.columns[0]
-    if rows == 0:
-        raise ValueError(
-            f"need labels, got none in column {column!r}: all {len(source)} cells are empty; name another column"
-        )
-    if classes < 2 and not labels.multilabel:
-        raise ValueError(
-            f"need at least two classes, got only {labels.names[0]!r} in column {column!r}; name another column"
-        )
-    if classes * 2 > rows and not labels.multilabel:
-        raise ValueError(
-            f"need classes of several rows each, got {classes} different labels in {rows} rows of column {column!r}; "
-            "it looks like an id or a number to predict: name another column"
-        )
+def _notices(*found: str | None) -> tuple[str, ...]:
+    return tuple(notice for notice in found if notice is not None)
+
+
+def _check_separator(labels: Labels) -> None:
     separator = labels.shown_separator
-    if labels.multilabel and (mixed := [name for name in labels.names if separator in name]):
+    mixed = [name for name in labels.names if (name + separator).find(separator) < len(name)]
+    if labels.multilabel and mixed:
         raise ValueError(
-            f"need labels without {separator!r}, which separates several labels; got {mixed[0]!r}; rename it"
+            f"need labels without {separator!r}, which separates several labels; got {quoted(mixed[0])}; rename it"
         )
-    if rows < MIN_ROWS:
-        raise ValueError(f"need at least {MIN_ROWS} rows with a label, got {rows}; add labeled rows")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    """Whether these are lists that can be relabeled: pyarrow takes no rows from views."""
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return lists and not pa.types.is_string_view(kind.value_type)
 
 
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Labels without surrounding spaces; an empty cell is no label."""
+    """Labels without surrounding spaces; an empty cell, or a word such as nan, is no label."""
+    if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
+        with suppress(pa.ArrowInvalid):  # unless it is no UTF-8
+            cells = cells.cast(pa.large_string())
+    if not has_text(cells.type):
+        raise ValueError(f"need labels that are text or numbers, got a column of {cells.type}; convert it to text")
     if pa.types.is_floating(cells.type):
-        cells = cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells
-        cells = pc.if_else(pc.is_finite(cells), cells, None)
-        whole = pc.and_(pc.equal(cells, pc.floor(cells)), pc.less(pc.abs(cells), 2.0**53))
-        cells = cells.cast(pa.int64()) if pc.all(whole).as_py() else cells
-    try:
-        text = pc.utf8_trim_whitespace(cells.cast(pa.large_string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(
-            f"need labels that are text or numbers, got a column of {cells.type}; convert it to text"
-        ) from error
-    return pc.if_else(pc.equal(text, ""), None, text)
+        cells = _finite(cells)
+    text = pc.utf8_trim_whitespace(as_text(cells))
+    return pc.if_else(pc.is_in(text, pa.array(["", *WORDS_FOR_NONE], pa.large_string())), None, text)
+
+
+def _finite(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Floats, null where not finite, without negative zeros; integers if all are whole."""
+    cells = cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells
+    cells = pc.add(pc.if_else(pc.is_finite(cells), cells, None), pa.scalar(0, cells.type))  # -0.0 + 0 is 0.0
+    whole = pc.and_(pc.equal(cells, pc.floor(cells)), pc.less(pc.abs(cells), 2.0**53))
+    return cells.cast(pa.int64()) if pc.all(whole).as_py() else cells
 
 
 def _encoded(text: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
@@ -174,33 +195,35 @@ def _encoded(text: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
 
 def _in_order(names: list[str]) -> list[str]:
     """Numbers by size, anything else alphabetically."""
-    try:
-        return sorted(names, key=float)
-    except ValueError:
-        return sorted(names)
+    numbers = as_numbers(names)
+    return sorted(names) if numbers is None else [name for _, name in sorted(zip(numbers, names, strict=True))]
 
 
-def _lists(cells: pa.ChunkedArray, separator: str | None) -> list[list[str] | None]:
-    if not pa.types.is_nested(cells.type):
-        rows = [None if cell is None else cell.split(separator) for cell in _as_text(cells).to_pylist()]
-    elif pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type) or pa.types.is_fixed_size_list(cells.type):
-        rows = cells.to_pylist()
-    else:
-        raise ValueError(f"need labels or lists of labels, got a column of {cells.type}; flatten it")
-    return [
-        None if row is None else [text for each in row if each is not None and (text := str(each).strip())]
-        for row in rows
-    ]
+def _from_lists(column: str, cells: pa.ChunkedArray, separator: str | None) -> Labels:
+    lists = _lists(column, cells, separator)
+    values = pa.chunked_array([lists.flatten()])
+    names, codes = _encoded(_as_text(decoded(values)))
+    if len(lists) * len(names) > MAX_MASK:
+        raise ValueError(
+            f"need fewer different labels, got {len(names):,} in {len(lists):,} rows of column {column!r}; "
+            "name another separator or column"
+        )
+    has = np.zeros((len(lists), len(names)), bool)
+    has[np.asarray(lists.value_parent_indices())[codes >= 0], codes[codes >= 0]] = True
+    notices = _notices(about_unlabeled([cells, values]))
+    return Labels((column,), names, has, np.asarray(lists.is_valid()), separator, notices)
 
 
-def _from_lists(column: str, rows: list[list[str] | None], separator: str | None) -> Labels:
-    names = _in_order(list({name for row in rows for name in row or ()}))
-    place = {name: index for index, name in enumerate(names)}
-    has = np.zeros((len(rows), len(names)), bool)
-    for index, row in enumerate(rows):
-        has[index, [place[name] for name in row or ()]] = True
-    known = np.array([row is not None for row in rows])
-    return Labels((column,), names, has, known, separator)
+def _lists(column: str, cells: pa.ChunkedArray, separator: str | None) -> pa.Array:
+    """The labels of each row as a list, which may be empty; null where the row has no label."""
+    if not _is_list(cells.type):
+        if not is_text(cells.type):
+            raise ValueError(
+                f"need text in column {column!r} to split at {separator!r}, got {cells.type}; leave out the separator"
+            )
+        cells = pc.split_pattern(pc.if_else(_as_text(cells).is_valid(), cells, None), separator)
+    lists = cells.combine_chunks()
+    return lists.cast(pa.list_(lists.type.value_type)) if pa.types.is_fixed_size_list(lists.type) else lists
 
 
 def _from_many(columns: list[str], cells: list[pa.ChunkedArray]) -> Labels:
@@ -213,23 +236,64 @@ def _from_many(columns: list[str], cells: list[pa.ChunkedArray]) -> Labels:
             )
     has = np.array([[cell in YES for cell in column] for column in text]).T
     known = np.array([None not in row for row in zip(*text, strict=True)])
-    return Labels(tuple(columns), columns, has, known)
+    return Labels(tuple(columns), columns, has, known, notices=_notices(about_unlabeled(cells)))
 
 
-def _cells(source: Source, labels: Labels, classes: Classes) -> dict[str, pa.Array]:
-    """For each label column, the cells that say that the rows have these labels."""
-    if len(labels.columns) > 1:
-        return {name: _yes_or_no(source.column(name), classes[:, i]) for i, name in enumerate(labels.columns)}
-    if labels.multilabel and labels.separator is None:
-        names = np.array(labels.names, dtype=object)
-        return {labels.columns[0]: pa.array([names[row].tolist() for row in classes], pa.list_(pa.string()))}
-    return {labels.columns[0]: pa.array(labels.as_text(classes), pa.string())}
+def _with_classes(source: Source, labels: Labels, rows: NDArray[Any], classes: Classes) -> dict[str, pa.ChunkedArray]:
+    """The label columns, with the cells that say that these rows have these classes."""
+    columns = {name: source.column(name) for name in labels.columns}
+    if len(columns) > 1:
+        new = [_yes_or_no(column, has) for column, has in zip(columns.values(), classes.T, strict=True)]
+    elif not labels.multilabel:
+        new = [_cells_of(column, labels, classes) for column in columns.values()]
+    elif all(_is_list(column.type) for column in columns.values()):
+        new = [_lists_of(column, classes) for column in columns.values()]
+    else:  # the separator alone is a row with none of the labels; an empty cell would be one without a label
+        new = [pa.array([text or labels.shown_separator for text in labels.as_text(classes)], pa.large_string())]
+    return {name: _put(columns[name], rows, cells) for name, cells in zip(columns, new, strict=True)}
+
+
+def _cells_of(column: pa.ChunkedArray, labels: Labels, classes: Classes) -> pa.Array:
+    """For each class a cell that has it, as it stands in the column; without surrounding spaces if there is one."""
+    spaced = pc.not_equal(as_text(column), _as_text(decoded(column))).fill_null(True)
+    rows = np.argsort(np.asarray(spaced), kind="stable")
+    rows = rows[labels.known[rows]]
+    example = rows[np.unique(labels.given[rows], return_index=True)[1]]
+    return _takeable(column).take(pa.array(example[classes])).combine_chunks()
+
+
+def _lists_of(column: pa.ChunkedArray, classes: Classes) -> pa.Array:
+    """Lists of the labels of each row, each label as it stands in the column."""
+    values = pa.chunked_array([column.combine_chunks().flatten()])
+    codes = _encoded(_as_text(decoded(values)))[1]
+    found, example = np.unique(codes, return_index=True)
+    values = values.take(pa.array(example[found >= 0][np.nonzero(classes)[1]])).combine_chunks()
+    offsets = pa.array(np.append(0, classes.sum(1).cumsum()), pa.int64())
+    return pa.LargeListArray.from_arrays(offsets, values)
+
+
+def _put(column: pa.ChunkedArray, rows: NDArray[Any], cells: pa.Array) -> pa.ChunkedArray:
+    """The column with other cells in these rows; lists of a fixed size become lists."""
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(kind.value_field)
+        column = column.cast(kind)
+    old = _takeable(column)
+    order = np.arange(len(old))
+    order[rows] = len(old) + np.arange(len(rows))
+    both = pa.chunked_array([*old.chunks, cells.cast(old.type)])
+    return both.take(pa.array(order)).cast(kind)
+
+
+def _takeable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column, with a type of text from which rows can be taken."""
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
 def _yes_or_no(cells: pa.ChunkedArray, has: NDArray[np.bool_]) -> pa.Array:
     """The cells in the words that the column uses, such as "yes" and "no"."""
     words = {True: "1", False: "0"}
-    for cell in pc.unique(_as_text(cells)).to_pylist():
+    for cell in pc.unique(_as_text(decoded(cells))).to_pylist():
         if cell is not None:
             words[cell.lower() in YES] = cell
     return pa.array([words[bool(each)] for each in has], pa.string())

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rockafellian.auditing.data.cells import Column, quoted, shown
 from rockafellian.auditing.features.parsing import (
     FAILURES,
-    Column,
+    PLAIN,
     Floats,
     first_unreadable,
     parse_dates,
     parse_numbers,
     parse_strings,
-    quoted,
 )
 from rockafellian.auditing.features.texts import TfIdf
 
@@ -49,6 +49,7 @@ class NumberEncoder:
     center: float
     deviation: float
     missing: bool
+    number_format: str = PLAIN
 
     @property
     def width(self) -> int:
@@ -57,7 +58,9 @@ class NumberEncoder:
 
     def parse(self, column: Column) -> Floats:
         """Return the cells as numbers, NaN where missing."""
-        values: Floats = _parse(column, parse_numbers, self.name, "numbers")
+        parse = partial(parse_numbers, number_format=self.number_format)
+        wanted = "numbers" if self.number_format == PLAIN else f"numbers with {self.number_format}"
+        values: Floats = _parse(column, parse, self.name, wanted)
         return values
 
     def write(self, values: Floats, out: Block) -> None:
@@ -193,6 +196,6 @@ def _parse(column: Column, parse: Callable[[Column], Any], name: str, wanted: st
     except FAILURES as error:
         row = first_unreadable(column, parse)
         raise ValueError(
-            f"need {wanted} in column {name!r}, as in training, got {quoted(column[row].as_py())} in row {row + 1}; "
+            f"need {wanted} in column {name!r}, as in training, got {quoted(shown(column, row))} in row {row + 1}; "
             "correct the cell or leave it empty"
         ) from error

@@ -71,7 +71,7 @@ def existing(folder: str | Path) -> Path:
 def checked(texts: Sequence[str]) -> list[str]:
     """Return the texts as a list; one text alone would pass for a list of letters."""
     if isinstance(texts, str) or len(texts) == 0:
-        raise ValueError(f"need one text or more in a list, got {texts!r}")
+        raise ValueError(f"need one text or more in a list, got {str(texts)[:40]!r}; put it in a list")
     return list(texts)
 
 

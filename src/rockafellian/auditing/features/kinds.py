@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian.auditing.data.cells import as_text, decoded, has_text, is_text, shown
 from rockafellian.auditing.data.reading import IMAGE_SUFFIXES, Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.images import (
@@ -65,8 +66,9 @@ class Table:
     columns: tuple[str, ...]
 
     def content(self, source: Source) -> pa.Table:
-        """Return the columns that are neither labels nor ids, as far as they are there."""
-        return source.table.select([name for name in self.columns if name in source.table.column_names])
+        """Return the columns that are neither labels nor ids; if one is missing all others, for an error to list."""
+        present = set(source.table.column_names)
+        return source.table.select(self.columns) if present.issuperset(self.columns) else source.table
 
     def fit_transform(self, content: pa.Table, settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
         """Learn an encoder for each column; return the features and the inputs of these rows."""
@@ -78,7 +80,7 @@ class Table:
 
     def preview(self, source: Source, row: int) -> dict[str, Any]:
         """Return the values of a row by column."""
-        values = {name: source.table.column(name)[row].as_py() for name in self.columns[:MAX_VALUES]}
+        values = {name: shown(source.table.column(name), row) for name in self.columns[:MAX_VALUES]}
         return {"values": {name: _short(value, MAX_VALUE_LENGTH) for name, value in values.items()}}
 
     def describe(self) -> str:
@@ -95,12 +97,12 @@ class Texts:
 
     def content(self, source: Source) -> list[str]:
         """Return the texts; a missing one is empty."""
-        cells = source.column(self.column)
-        if pa.types.is_nested(cells.type) or pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
+        cells = decoded(source.column(self.column))
+        if not has_text(cells.type):
             raise ValueError(
                 f"need texts in column {self.column!r}, got {cells.type}; name another column, or convert it to text"
             )
-        return [text or "" for text in cells.cast(pa.large_string()).to_pylist()]
+        return [text or "" for text in as_text(cells).to_pylist()]
 
     def fit_transform(self, content: list[str], settings: Settings, progress: Progress) -> tuple[Features, Tensor]:
         """Learn TF-IDF, beside a sentence encoder if there is one; return the features and the inputs of these rows."""
@@ -115,7 +117,7 @@ class Texts:
 
     def preview(self, source: Source, row: int) -> dict[str, Any]:
         """Return the text, shortened if it is very long."""
-        return {"text": _short(source.column(self.column)[row].as_py(), MAX_TEXT_LENGTH)}
+        return {"text": _short(shown(source.column(self.column), row), MAX_TEXT_LENGTH)}
 
     def describe(self) -> str:
         """Return the kind in a few words."""
@@ -197,7 +199,7 @@ def choose_kind(source: Source, others: Sequence[str], text: str | None = None, 
     if source.images is not None:
         return Images(None)
     column = text or image
-    if column is not None and column not in others:
+    if column is not None and column not in others:  # a column that is not there raises its own error
         source.column(column)
         raise ValueError(f"need a column beside the label and the id, got {column!r} for both; name another column")
     if image is not None or source.format == "folder":
@@ -214,10 +216,8 @@ def choose_kind(source: Source, others: Sequence[str], text: str | None = None, 
 
 def _first(source: Source, name: str, count: int = 50) -> list[str]:
     """The first cells that are text and not empty."""
-    cells = source.table.column(name)
-    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
-        return []
-    return [cell for cell in cells.slice(0, 10 * count).to_pylist() if cell][:count]
+    cells = decoded(source.table.column(name).slice(0, 10 * count))
+    return [cell for cell in cells.to_pylist() if cell][:count] if is_text(cells.type) else []
 
 
 def _has_images(source: Source, name: str) -> bool:
@@ -230,8 +230,7 @@ def _has_texts(source: Source, name: str) -> bool:
     return bool(cells) and sum(len(cell.split()) for cell in cells) >= 3 * len(cells)
 
 
-def _short(value: Any, length: int) -> str:
-    text = "" if value is None else str(value)
+def _short(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 

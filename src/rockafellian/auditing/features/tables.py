@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from rockafellian.auditing.data.cells import Column, decoded, is_text, named, quoted
 from rockafellian.auditing.features.column_encoders import (
     Block,
     CategoryEncoder,
@@ -24,15 +27,15 @@ from rockafellian.auditing.features.column_encoders import (
     state_of,
 )
 from rockafellian.auditing.features.parsing import (
-    Column,
+    DECIMAL_COMMAS,
+    NUMBER_FORMATS,
+    PLAIN,
     Floats,
-    decoded,
     find_date_format,
-    is_text,
+    find_number_format,
     parse_dates,
     parse_numbers,
     parse_strings,
-    quoted,
     try_parse,
 )
 from rockafellian.auditing.features.texts import UNSPACED, TfIdf
@@ -46,8 +49,9 @@ MAX_CATEGORIES, MIN_CATEGORY_ROWS = 64, 2
 #: A column has few different values up to this number, or this fraction of the rows, and never above the maximum.
 FEW_VALUES, FEW_FRACTION, MAX_FEW_VALUES = 20, 0.05, 1000
 NEARLY_ALL = 0.9
+#: How many columns are named in an error, and how many of those left out.
+MAX_NAMES, MAX_LEFT_OUT = 10, 5
 MIN_WORDS_OF_TEXT = 4
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 KIND_NAMES = {
     ("number", "numbers"): NumberEncoder,
     ("category", "categories"): CategoryEncoder,
@@ -67,11 +71,15 @@ class TableFeatures:
     def fit_transform(cls, table: pa.Table, *, seed: int = 0) -> tuple[TableFeatures, Tensor]:
         """Find the kind of each column in training rows, in data order; return the features and the rows' inputs."""
         _check_names(table)
-        found = {name: _learn(name, decoded(table.column(name)), seed) for name in table.column_names}
+        columns = {name: decoded(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+        found = {name: _learn(name, column, seed) for name, column in columns.items()}
+        found |= _learn_with_commas(columns, found)
         left_out = tuple((name, each) for name, each in found.items() if isinstance(each, str))
         learned = [each for each in found.values() if not isinstance(each, str)]
         if not learned:
-            raise ValueError(f"need a column to learn from, got {_listed(left_out) or 'none'}; add other columns")
+            raise ValueError(
+                f"need a column to learn from, got {_listed_reasons(left_out) or 'none'}; add other columns"
+            )
         inputs = np.concatenate([block for _, block in learned], axis=1)
         return cls(tuple(encoder for encoder, _ in learned), left_out), torch.from_numpy(inputs)
 
@@ -83,23 +91,29 @@ class TableFeatures:
     def __call__(self, table: pa.Table) -> Tensor:
         """Return the inputs (rows, width) of a table that has the columns, in any order, as text or typed."""
         _check_names(table)
-        missing = [each.name for each in self.encoders if each.name not in table.column_names]
-        if missing:
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        if missing := [each.name for each in self.encoders if each.name not in columns]:
             raise ValueError(
-                f"need the columns of the training data, but {', '.join(map(repr, missing))} is missing; "
-                f"got {', '.join(map(repr, table.column_names))}"
+                f"need the columns of the training data, but {_listed(missing)} {'is' if len(missing) == 1 else 'are'} "
+                f"missing; got {_listed(columns)}; add or rename columns"
             )
         inputs, start = np.zeros((table.num_rows, self.width), np.float32), 0
         for encoder in self.encoders:
-            encoder.write(encoder.parse(table.column(encoder.name)), inputs[:, start : start + encoder.width])
+            encoder.write(encoder.parse(columns[encoder.name]), inputs[:, start : start + encoder.width])
             start += encoder.width
         return torch.from_numpy(inputs)
 
     def describe(self) -> str:
         """Return one line: how many columns of each kind, and what was left out."""
-        counts = {names: sum(type(each) is kind for each in self.encoders) for names, kind in KIND_NAMES.items()}
-        kinds = ", ".join(f"{count} {names[count > 1]}" for names, count in counts.items() if count)
-        return kinds + (f"; left out: {_listed(self.left_out)}" if self.left_out else "")
+        counts = Counter((type(each), getattr(each, "number_format", PLAIN)) for each in self.encoders)
+        kinds = [
+            f"{count:,} {names[count > 1]}" + ("" if number_format == PLAIN else f" with {number_format}")
+            for names, kind in KIND_NAMES.items()
+            for number_format in NUMBER_FORMATS
+            if (count := counts[kind, number_format])
+        ]
+        left_out = f"; left out: {_listed_reasons(self.left_out)}" if self.left_out else ""
+        return ", ".join(kinds) + left_out
 
     @property
     def state(self) -> dict[str, Any]:
@@ -116,18 +130,34 @@ class TableFeatures:
 def _learn(name: str, column: Column, seed: int) -> Learned:
     """The encoder of a column and its inputs: its cells are parsed once for both."""
     kind = column.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return f"values of type {kind}"
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _learn_dates(name, "year-month-day", parse_dates(column, "year-month-day"))
     if _is_numeric(kind):
         return _learn_numbers(name, parse_numbers(column))
-    if is_text(column) and (values := try_parse(column, parse_numbers)) is not None:
-        return _learn_numbers(name, values)
-    if is_text(column) and (found := find_date_format(column)) is not None:
+    if is_text(column.type) and (numbers := find_number_format(column)) is not None:
+        return _learn_numbers(name, numbers[1], numbers[0])
+    if is_text(column.type) and (found := find_date_format(column)) is not None:
         return _learn_dates(name, *found)
     text = try_parse(column, parse_strings)
     return f"values of type {kind}" if text is None else _learn_strings(name, text, seed)
+
+
+def _learn_with_commas(columns: Mapping[str, Column], found: Mapping[str, Learned]) -> dict[str, Learned]:
+    """Columns learned again: where one column has decimal commas, others in which 1.234 or 1,234 may be one do too."""
+    numbers = {name: each[0] for name, each in found.items() if isinstance(each[0], NumberEncoder)}
+    if all(DECIMAL_COMMAS not in each.number_format for each in numbers.values()):
+        return {}
+    again: dict[str, Learned] = {}
+    for name, encoder in numbers.items():
+        column = columns[name]
+        if is_text(column.type) and DECIMAL_COMMAS not in encoder.number_format and _has_marks(column):
+            values = try_parse(column, partial(parse_numbers, number_format=DECIMAL_COMMAS))
+            again |= {} if values is None else {name: _learn_numbers(name, values, DECIMAL_COMMAS)}
+    return again
+
+
+def _has_marks(text: Column) -> bool:
+    return bool(pc.any(pc.match_substring_regex(text, "[.,]")).as_py())
 
 
 def _encoded(encoder: ColumnEncoder, values: Any) -> tuple[ColumnEncoder, Block]:
@@ -141,13 +171,14 @@ def _is_numeric(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (*tests, pa.types.is_null))
 
 
-def _learn_numbers(name: str, values: Floats) -> Learned:
+def _learn_numbers(name: str, values: Floats, number_format: str = PLAIN) -> Learned:
     known = values[~np.isnan(values)]
     if reason := _useless(known, len(values)):
         return reason
     if len(known) == len(values) and _counts_rows(values):
         return "counts the rows"
-    return _encoded(NumberEncoder(name, *_center_and_deviation(known), missing=len(known) < len(values)), values)
+    center, deviation = _center_and_deviation(known)
+    return _encoded(NumberEncoder(name, center, deviation, len(known) < len(values), number_format), values)
 
 
 def _learn_dates(name: str, date_format: str, seconds: Floats) -> Learned:
@@ -214,17 +245,25 @@ def _is_prose(text: Column) -> bool:
 def _too_many_values(text: Column, distinct: int, rows: int) -> str:
     """Why values that hardly repeat are left out; a column of numbers with a few errors gets a reason of its own."""
     known = text.drop_null()
-    not_numbers = pc.invert(pc.match_substring_regex(known, NUMBER))
-    errors = pc.sum(not_numbers).as_py()
-    if 0 < errors <= (1 - NEARLY_ALL) * rows:
-        return f"numbers but for {errors} of {rows:,} cells, such as {quoted(known.filter(not_numbers)[0].as_py())}"
+    for number_format in NUMBER_FORMATS.values():
+        errors = known.filter(pc.invert(pc.match_substring_regex(known, number_format.pattern)))
+        if 0 < len(errors) <= (1 - NEARLY_ALL) * rows:
+            return f"numbers but for {len(errors)} of {rows:,} cells, such as {quoted(errors[0].as_py())}"
     if distinct == rows:
         return "a different value in every row"
     return f"{distinct:,} different values in {rows:,} rows, such as {quoted(known[0].as_py())}"
 
 
-def _listed(left_out: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{name} ({reason})" for name, reason in left_out)
+def _listed(names: Collection[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - MAX_NAMES
+    return ", ".join(map(repr, islice(names, MAX_NAMES))) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _listed_reasons(left_out: Sequence[tuple[str, str]]) -> str:
+    shown = ", ".join(f"{named(name)} ({reason})" for name, reason in left_out[:MAX_LEFT_OUT])
+    more = len(left_out) - MAX_LEFT_OUT
+    return shown + (f" and {more:,} more" if more > 0 else "")
 
 
 def _check_names(table: pa.Table) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -19,12 +20,6 @@ from torch import Tensor
 
 from rockafellian._internal.extras import missing
 from rockafellian.auditing.features.embedding import embed, existing
-
-try:
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-except ImportError as error:
-    raise missing("scikit-learn for texts", "audit") from error
 
 OnProgress: TypeAlias = Callable[[int, int], object]
 
@@ -63,7 +58,8 @@ class TfIdf:
         analyzer, vectorizer, counted = _fitted(cleaned)
         components = None
         if counted.shape[1] > MAX_WIDTH:
-            svd = TruncatedSVD(min(MAX_WIDTH, len(cleaned)), n_iter=3, random_state=seed).fit(counted)
+            svd = _sklearn("decomposition").TruncatedSVD(min(MAX_WIDTH, len(cleaned)), n_iter=3, random_state=seed)
+            svd.fit(counted)
             components = torch.from_numpy(np.ascontiguousarray(svd.components_, dtype=np.float32))
         words, idf = tuple(vectorizer.get_feature_names_out()), torch.from_numpy(vectorizer.idf_)
         learned = cls(analyzer, words, idf, components)
@@ -254,11 +250,23 @@ def _fitted(texts: list[str]) -> tuple[str, Any, Any]:
             return analyzer, vectorizer, vectorizer.fit_transform(texts)
         except ValueError:  # no words found
             continue
-    raise ValueError(f"need texts with words in them, got {len(texts):,} that are empty or have nothing in common")
+    raise ValueError(
+        f"need texts with words in them, got {len(texts):,} that are empty or have nothing in common; "
+        "name another column"
+    )
 
 
 def _new_vectorizer(analyzer: str, **settings: Any) -> Any:
-    return TfidfVectorizer(lowercase=False, sublinear_tf=True, dtype=np.float32, **ANALYZERS[analyzer], **settings)
+    settings |= {"lowercase": False, "sublinear_tf": True, "dtype": np.float32, **ANALYZERS[analyzer]}
+    return _sklearn("feature_extraction.text").TfidfVectorizer(**settings)
+
+
+def _sklearn(module: str) -> Any:
+    """A module of scikit-learn, imported when there are texts: tables of numbers do without."""
+    try:
+        return import_module(f"sklearn.{module}")
+    except ImportError as error:
+        raise missing("scikit-learn for columns of text", "audit") from error
 
 
 def _is_unspaced(texts: list[str]) -> bool:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian.auditing.data.cells import as_text, decoded, has_text, named
 from rockafellian.auditing.data.labels import Labels, read_labels, read_labels_like
 from rockafellian.auditing.data.reading import Source, read
 from rockafellian.auditing.data.settings import Settings
@@ -21,7 +22,6 @@ from rockafellian.training.progress import Progress
 #: Columns that are ids if all their values differ, and the label columns of data that need not name them.
 ID_NAMES = ("id", "uid", "uuid", "row_id", "rowid", "file")
 DEFAULT_LABEL = {"folder": "label", "npz": "y"}
-NOT_IDS = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,8 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
     if labels.multilabel and settings.loss is not None:
         raise ValueError(f"need no loss where rows have several labels, as it is bce then; got {settings.loss!r}")
     id_column = _id_column(source, settings)
-    others = [name for name in source.table.column_names if name not in (*settings.label, id_column)]
+    used = {*settings.label, id_column}
+    others = [name for name in source.table.column_names if name not in used]
     others += ["file"] if source.format == "folder" else []
     kind = choose_kind(source, others, settings.text, settings.image)
     rows = np.flatnonzero(labels.known)
@@ -67,7 +68,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
         inputs=inputs,
         targets=labels.targets(),
         valid=None if valid is None else _read_valid(valid, labels, kind, features, progress),
-        ids=None if id_column is None else source.column(id_column).cast("string"),
+        ids=None if id_column is None else as_text(source.column(id_column)).cast(pa.string()),
         conflicts=conflicts,
         notices=_notices(source, labels, conflicts),
     )
@@ -101,10 +102,10 @@ def _id_column(source: Source, settings: Settings) -> str | None:
 
 
 def _all_differ(source: Source, name: str) -> bool:
-    column = source.column(name)
-    if any(test(column.type) for test in NOT_IDS):
+    column = decoded(source.column(name))
+    if not has_text(column.type) or column.null_count:
         return False
-    return bool(column.null_count == 0 and pc.count_distinct(column).as_py() == len(source))
+    return bool(pc.count_distinct(column).as_py() == len(source))
 
 
 def _read_valid(data: Any, labels: Labels, kind: Kind, features: Features, progress: Progress) -> tuple[Tensor, Tensor]:
@@ -117,7 +118,7 @@ def _read_valid(data: Any, labels: Labels, kind: Kind, features: Features, progr
 
 
 def _notices(source: Source, labels: Labels, conflicts: Sequence[NDArray[np.int64]]) -> list[str]:
-    notices = list(source.notices)
+    notices = [*source.notices, *labels.notices]
     if missing := len(source) - int(labels.known.sum()):
         notices.append(f"{missing:,} of {len(source):,} rows have no label: not trained on, listed in set_aside.csv")
     if conflicts:
@@ -126,6 +127,7 @@ def _notices(source: Source, labels: Labels, conflicts: Sequence[NDArray[np.int6
     if not labels.multilabel:
         counts = np.bincount(labels.given[labels.known], minlength=len(labels.names))
         if rare := [name for name, count in zip(labels.names, counts, strict=True) if count < 5]:
-            shown = ", ".join(rare[:5]) + ", ..." * (len(rare) > 5)
-            notices.append(f"{len(rare)} classes have fewer than 5 rows, too few to judge their labels by: {shown}")
+            shown = ", ".join(map(named, rare[:5])) + ", ..." * (len(rare) > 5)
+            have = "1 class has" if len(rare) == 1 else f"{len(rare)} classes have"
+            notices.append(f"{have} fewer than 5 rows, too few to judge their labels by: {shown}")
     return notices
