@@ -29,7 +29,13 @@ USES = {
 #: One process for all, as torch takes a second to import; each package is missing in a copy of it.
 CODE = """
 import os, sys, torch
+from importlib.machinery import PathFinder
 import rockafellian as rk
+
+find = PathFinder.find_spec
+def find_others(name, *args):
+    return None if name.partition(".")[0] == package else find(name, *args)
+
 DATA, uses = sys.argv[1], eval(sys.argv[2])
 torch.set_num_threads(1)
 for package, use in uses.items():
@@ -37,7 +43,7 @@ for package, use in uses.items():
     if child := os.fork():
         os.waitpid(child, 0)
         continue
-    sys.modules[package] = None  # cannot be imported
+    PathFinder.find_spec = find_others
     try:
         exec(use)
     except BaseException as error:

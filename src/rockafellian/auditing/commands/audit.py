@@ -150,7 +150,7 @@ def audit(
         from rockafellian.auditing.data.settings import Settings
         from rockafellian.auditing.model.problem import prepare
     except ModuleNotFoundError as error:
-        raise missing(f"{str(error.name).split(".")[0]} for rk.audit", "audit") from error
+        raise missing(f"{str(error.name).partition('.')[0]} for rk.audit", "audit") from error
     chosen = (text, image, id, separator, contamination, loss, attack, eps, epochs, encoder, seed, device)
     names = (label,) if isinstance(label, str) or not isinstance(label, Iterable) else tuple(label)
     settings = Settings(names, *chosen)
