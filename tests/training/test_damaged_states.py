@@ -490,3 +490,16 @@ def test_schedulers_are_resumed_in_a_later_process_and_in_the_same_one(scheduler
     same.fit(2)
     same.fit(5)
     assert whole.bits()[:-3] == second.bits()[:-3] == same.bits()[:-3]
+
+
+def test_a_network_with_a_layer_named_part_is_checked_as_a_whole(tmp_path: Path) -> None:
+    def network() -> nn.Module:
+        return nn.ModuleDict({"part": nn.Linear(2, 2), "other": nn.Linear(2, 2)})
+
+    Checkpoint(tmp_path, {"model": network()}, {}).save()
+    Checkpoint(tmp_path, {"model": network()}, {}).resume()
+    state = load(tmp_path / "checkpoint.safetensors")
+    state["model"]["other.weight"].fill_(math.inf)
+    save(tmp_path / "checkpoint.safetensors", state)
+    with pytest.raises(ValueError, match=r"model/other\.weight holds infinity"):
+        Checkpoint(tmp_path, {"model": network()}, {}).resume()

@@ -99,8 +99,8 @@ class Checkpoint:
             )
 
     def _check_same_run(self, state: Mapping[str, Any]) -> None:
-        saved, tensors = state.get("settings"), dict[str, Tensor]()
-        if not isinstance(saved, dict) or _without_tensors(saved, "", tensors) is None or tensors:
+        saved = state.get("settings")
+        if not isinstance(saved, dict) or _has_tensors(saved):
             raise ValueError(f"need a checkpoint with the settings of its run, but {self.path} has none; {FIX}")
         differ = [
             f"{name} was {saved.get(name)!r} and is {self.settings.get(name)!r}"
@@ -149,18 +149,22 @@ def load(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
             mapped = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            if HEADER not in header:
-                raise ValueError(f"need a state of rockafellian, but {path} holds other tensors; name another folder")
-            # The checksum comes first, as reading what is mapped takes no memory.
-            if _checksum(header[HEADER], mapped) != header.get(CHECKSUM):
-                raise ValueError(f"need a state as it was written, but {path} does not match its checksum; {FIX}")
-            tensors = {name: tensor.clone() for name, tensor in mapped.items()}
-    except (OSError, ValueError):
+            intact = HEADER in header and _checksum(header[HEADER], mapped) == header.get(CHECKSUM)
+            # Only now, as tensors that are mapped take no memory.
+            tensors = {name: tensor.clone() for name, tensor in mapped.items()} if intact else {}
+    except OSError:
         raise
     except Exception as error:  # safetensors and torch raise many kinds for a file that is none of theirs
         raise ValueError(
             f"need a whole state, but {path} is cut short or another kind of file ({_one_line(error)}); {FIX}"
         ) from error
+    if HEADER not in header:
+        raise ValueError(f"need a state of rockafellian, but {path} holds other tensors; name another folder")
+    if not intact:
+        raise ValueError(
+            f"need a state as it was written, but {path} does not match its checksum: it is damaged, or of an older "
+            f"version; {FIX}"
+        )
     try:
         state: dict[str, Any] = _with_tensors(json.loads(header[HEADER]), tensors)
         if not isinstance(state, dict):
@@ -248,6 +252,12 @@ def _copied(value: Any) -> Any:
         parts = {key: _copied(part) for key, part in value.items()}
         return Counter(parts) if isinstance(value, Counter) else parts
     return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
+
+
+def _has_tensors(value: Any) -> bool:
+    found: dict[str, Tensor] = {}
+    _without_tensors(value, "", found)
+    return bool(found)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -79,7 +79,8 @@ def _numbers(made: Reweighting) -> tuple[float | None, ...]:
 
 
 def _unwrapped(part: Any) -> Any:
-    return getattr(part, "part", part)
+    """Return what `whole_parts` wrapped, or the part itself; a network may well have a layer named `part`."""
+    return part if isinstance(part, nn.Module) else getattr(part, "part", part)
 
 
 def _check_module(saved: Any, own: Mapping[str, Any], module: nn.Module, where: str) -> None:
