@@ -230,13 +230,13 @@ def test_odd_keys_are_saved_or_refused_and_never_cost_a_state(old: Path, state: 
     assert bits(load(old)) in (before, bits(state))
 
 
-def test_what_a_killed_process_left_half_written_disturbs_nothing(old: Path) -> None:
-    partial = old.with_name(old.name + ".partial")
+def test_what_a_killed_process_left_half_written_disturbs_nothing_and_goes_when_the_run_is_resumed(old: Path) -> None:
+    partial = old.with_name(old.name + ".4711.partial")
     partial.write_bytes(b"half" * 1000)
     assert load(old)["round"] == 1
-    save(old, {"round": 2})
-    assert load(old) == {"round": 2}
-    assert not partial.exists()
+    save(old, {"settings": {}})
+    Checkpoint(old.parent, {}, {}).resume()
+    assert [file.name for file in old.parent.iterdir()] == [old.name]
 
 
 def half_written(tensors, path: Path, **options) -> None:
@@ -251,13 +251,14 @@ def refused(*_: object) -> None:
 
 @pytest.mark.parametrize(
     ("where", "name", "fault"),
-    [(checkpoints, "save_file", half_written), (Path, "replace", refused), (os, "fsync", refused)],
+    [(checkpoints, "save_file", half_written), (os, "replace", refused), (os, "fsync", refused)],
 )
 def test_a_failure_while_writing_leaves_the_old_state_loadable(old: Path, where, name: str, fault, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(where, name, fault)
         with pytest.raises(OSError, match="No space left"):
             save(old, {"round": 2})
+    assert [file.name for file in old.parent.iterdir()] == [old.name]
     assert bits(load(old)) == bits({"round": 1, "weights": torch.arange(100)})
     save(old, {"round": 2})
     assert load(old) == {"round": 2}
@@ -265,18 +266,18 @@ def test_a_failure_while_writing_leaves_the_old_state_loadable(old: Path, where,
 
 def test_the_new_file_is_on_the_disk_before_it_takes_the_place_of_the_old(old: Path, monkeypatch) -> None:
     events = []
-    fsync, replace = os.fsync, Path.replace
+    fsync, replace = os.fsync, os.replace
 
     def record_fsync(descriptor: int) -> None:
         events.append(os.fstat(descriptor).st_ino)
         fsync(descriptor)
 
-    def record_replace(source: Path, target: Path) -> Path:
+    def record_replace(source: Path, target: Path) -> None:
         events.append("replace")
-        return replace(source, target)
+        replace(source, target)
 
     monkeypatch.setattr(os, "fsync", record_fsync)
-    monkeypatch.setattr(Path, "replace", record_replace)
+    monkeypatch.setattr(os, "replace", record_replace)
     save(old, {"round": 2})
     assert events == [old.stat().st_ino, "replace", old.parent.stat().st_ino]
 

@@ -1,14 +1,18 @@
 """The state of a run on disk: one safetensors file, with plain values as JSON in its header. Nothing is unpickled.
 
-Written to a temporary file and renamed, so that a killed process leaves the old state or the new one.
+Written to a temporary file and renamed, so that a killed process leaves the old state or the new one. A checksum of all
+content is written beside it, so that a damaged file is an error.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +21,8 @@ import torch
 from torch import Tensor
 
 from rockafellian._internal.extras import missing
+from rockafellian._internal.files import atomic_write, check_regular
+from rockafellian.training.state_checks import check_epochs, check_state
 
 try:
     from safetensors import SafetensorError, safe_open
@@ -24,7 +30,8 @@ try:
 except ImportError as error:
     raise missing("safetensors for checkpoints", "train") from error
 
-HEADER = "rockafellian"
+HEADER, CHECKSUM = "rockafellian", "checksum"
+FIX = "restore a copy, or start again in another folder"
 
 
 class Stateful(Protocol):
@@ -62,23 +69,26 @@ class Checkpoint:
             save(self.path, {"settings": self.settings, **states})
 
     def resume(self) -> None:
-        """Load the saved state, if there is one; raise an error, and change nothing, if it belongs to another run."""
+        """Load the saved state, if there is one; an error leaves every part as it was."""
+        for leftover in self.folder.glob(f"{self.path.name}.*.partial"):  # of a process that was killed while it wrote
+            leftover.unlink(missing_ok=True)
         if not self.path.exists():
             return
         state = load(self.path)
-        saved = state.get("settings", {})
-        differ = [
-            f"{name} was {saved.get(name)!r} and is {self.settings.get(name)!r}"
-            for name in dict.fromkeys([*self.settings, *saved])
-            if saved.get(name) != self.settings.get(name)
-        ]
-        differ += [f"it lacks the state of the {name}" for name in self.parts if name not in state]
-        if differ:
-            raise ValueError(
-                f"checkpoint {self.path} belongs to another run: {'; '.join(differ)}; name another folder for this run"
-            )
-        for name, part in self.parts.items():
-            part.load_state_dict(state[name])
+        self._check_same_run(state)
+        own = {name: _copied(part.state_dict()) for name, part in self.parts.items()}
+        with self._complaints():
+            for name, part in self.parts.items():
+                check_state(state[name], part, own[name], name)
+            check_epochs(state, self.parts, own)
+        try:
+            with self._complaints():
+                for name, part in self.parts.items():
+                    part.load_state_dict(state[name])
+        except BaseException:
+            for name, part in self.parts.items():
+                part.load_state_dict(own[name])
+            raise
 
     def check_free(self) -> None:
         """Raise an error if there is a checkpoint already."""
@@ -88,35 +98,98 @@ class Checkpoint:
                 "or name another folder"
             )
 
+    def _check_same_run(self, state: Mapping[str, Any]) -> None:
+        saved = state.get("settings")
+        if not isinstance(saved, dict) or _has_tensors(saved):
+            raise ValueError(f"need a checkpoint with the settings of its run, but {self.path} has none; {FIX}")
+        differ = [
+            f"{name} was {saved.get(name)!r} and is {self.settings.get(name)!r}"
+            for name in dict.fromkeys([*self.settings, *saved])
+            if not _equal(saved.get(name), self.settings.get(name))
+        ]
+        differ += [f"it lacks the state of the {name}" for name in self.parts if name not in state]
+        differ += [f"it has the state of a {name}" for name in state if name not in (*self.parts, "settings")]
+        if differ:
+            raise ValueError(
+                f"checkpoint {self.path} belongs to another run: {'; '.join(differ)}; name another folder for this run"
+            )
+
+    @contextmanager
+    def _complaints(self) -> Iterator[None]:
+        """Turn whatever goes wrong with a state that does not fit into one line."""
+        try:
+            yield
+        except ImportError:  # nothing is wrong with the state
+            raise
+        except Exception as error:  # a part may raise anything
+            raise ValueError(
+                f"need a checkpoint that fits this run, but {self.path} does not: {_one_line(error)}; {FIX}"
+            ) from error
+
 
 def save(path: Path, state: Mapping[str, Any]) -> None:
     """Write nested dicts, lists and tuples of tensors and plain values, atomically."""
     tensors: dict[str, Tensor] = {}
     plain = json.dumps(_without_tensors(state, "", tensors))
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    save_file(tensors, partial, metadata={HEADER: plain})
-    _flush(partial)
-    partial.replace(path)
+    with atomic_write(path) as partial:
+        try:
+            save_file(tensors, partial, metadata={HEADER: plain, CHECKSUM: _checksum(plain, tensors)})
+        except SafetensorError as error:
+            raise _system_error(error, path) from error
+        _flush(partial)
     if os.name == "posix":  # elsewhere a folder cannot be opened
         _flush(path.parent)
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return what `save` wrote, equal in every bit."""
+    """Return what `save` wrote, equal in every bit; anything else is an error."""
+    check_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
-            plain = (file.metadata() or {}).get(HEADER)
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
+            header = file.metadata() or {}
+            mapped = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            intact = HEADER in header and _checksum(header[HEADER], mapped) == header.get(CHECKSUM)
+            # Only now, as tensors that are mapped take no memory.
+            tensors = {name: tensor.clone() for name, tensor in mapped.items()} if intact else {}
+    except OSError:
+        raise
+    except Exception as error:  # safetensors and torch raise many kinds for a file that is none of theirs
         raise ValueError(
-            f"need a whole checkpoint, but {path} is cut short or another kind of file ({error}); "
-            "restore a copy, or start again in another folder"
+            f"need a whole state, but {path} is cut short or another kind of file ({_one_line(error)}); {FIX}"
         ) from error
-    if plain is None:
-        raise ValueError(f"need a checkpoint of a run, but {path} holds other tensors; name another folder")
-    state: dict[str, Any] = _with_tensors(json.loads(plain), tensors)
+    if HEADER not in header:
+        raise ValueError(f"need a state of rockafellian, but {path} holds other tensors; name another folder")
+    if not intact:
+        raise ValueError(
+            f"need a state as it was written, but {path} does not match its checksum: it is damaged, or of an older "
+            f"version; {FIX}"
+        )
+    try:
+        state: dict[str, Any] = _with_tensors(json.loads(header[HEADER]), tensors)
+        if not isinstance(state, dict):
+            raise ValueError("it is no dict")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"need a state as it was written, but that in {path} is broken ({error}); {FIX}") from error
     return state
+
+
+def _checksum(plain: str, tensors: Mapping[str, Tensor]) -> str:
+    """Return a hash of the plain values and of the name, type, shape and bytes of every tensor."""
+    found = hashlib.blake2b(plain.encode(), digest_size=32)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _system_error(error: SafetensorError, path: Path) -> OSError:
+    """Return the error of the system that safetensors met, such as that of a full disk."""
+    number = re.search(r"os error (\d+)", str(error))
+    if number is None:
+        return OSError(f"need to write {path}, but safetensors says: {_one_line(error)}")
+    return OSError(int(number[1]), os.strerror(int(number[1])), str(path))
 
 
 def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
@@ -151,15 +224,50 @@ def _with_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if not isinstance(value, dict):
         return value
     match value:
-        case {"$tensor": name}:
+        case {"$tensor": str(name), **others} if name in tensors and not others:
             return tensors[name]
-        case {"$tuple": parts}:
+        case {"$tuple": list(parts), **others} if not others:
             return tuple(_with_tensors(part, tensors) for part in parts)
-        case {"$dict": pairs}:
+        case {"$dict": list(pairs), **others} if _are_pairs(pairs) and not others:
             return {key: _with_tensors(part, tensors) for key, part in pairs}
-        case {"$counter": pairs}:
+        case {"$counter": list(pairs), **others} if _are_pairs(pairs) and not others:
             return Counter(dict(pairs))
+    if wrong := next((key for key in value if key.startswith("$")), None):
+        raise ValueError(f"a mark {wrong} has unknown contents")
     return {key: _with_tensors(part, tensors) for key, part in value.items()}
+
+
+def _are_pairs(pairs: list[Any]) -> bool:
+    """Return whether these are keys with their values, and no key comes twice."""
+    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int) for pair in pairs):
+        return False
+    return len({key for key, _ in pairs}) == len(pairs)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a state in the memory of the host."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu().clone()
+    if isinstance(value, Mapping):
+        parts = {key: _copied(part) for key, part in value.items()}
+        return Counter(parts) if isinstance(value, Counter) else parts
+    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
+
+
+def _has_tensors(value: Any) -> bool:
+    found: dict[str, Tensor] = {}
+    _without_tensors(value, "", found)
+    return bool(found)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two plain values are equal, where True is not 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
 
 
 def _flush(path: Path) -> None:

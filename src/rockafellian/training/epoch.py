@@ -71,7 +71,7 @@ class Run:
             loss, accuracy = self._train(epoch, display)
             self._check_finite(epoch, loss)
             valid_loss, valid_accuracy = self._validate(epoch)
-        learning_rate = self.optimizer.param_groups[0]["lr"]
+        learning_rate = float(self.optimizer.param_groups[0]["lr"])  # torch takes a tensor too
         if self.scheduler is not None and self.options.scheduler_every == "epoch":
             watched = (loss if valid_loss is None else valid_loss,)
             self.scheduler.step(*watched if isinstance(self.scheduler, ReduceLROnPlateau) else ())
@@ -240,7 +240,8 @@ class Run:
             cause += "; so is spread='argmin', where one row can weigh as much as all removed ones: use spread='kept'"
         raise FloatingPointError(
             f"need finite losses and parameters, but in epoch {epoch} the mean loss became {loss:g}: "
-            f"training has diverged; {cause}. A checkpoint, if there is one, is of epoch {epoch - 1}"
+            f"training has diverged; {cause}. A checkpoint, if there is one, is of epoch {epoch - 1}; a "
+            "run resumed from it diverges again, so start another one in another folder"
         )
 
     @property

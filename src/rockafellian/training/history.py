@@ -92,7 +92,13 @@ class History:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a `state_dict`."""
-        self.epochs = [Epoch(**values) for values in state["epochs"]]
-        self.rounds = [Reweighting(**values) for values in state["rounds"]]
-        self.best = None if state["best"] is None else Best(**state["best"])
+        """Resume from a `state_dict`; one that no run can have written is an error, and changes nothing."""
+        saved = History.from_state(state)
+        self.epochs, self.rounds, self.best = saved.epochs, saved.rounds, saved.best
+
+    @staticmethod
+    def from_state(state: Any) -> History:
+        """Return the history with this `state_dict`."""
+        from rockafellian.training.saved_history import read_history
+
+        return read_history(state)

@@ -17,7 +17,9 @@ def cached(name: str, compute: Callable[[], Tensor]) -> Tensor:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.safetensors"
     with FileLock(folder / f"{name}.lock"):
-        if not path.exists():
-            save(path, {"vectors": compute()})
-        vectors: Tensor = load(path)["vectors"]
+        try:
+            vectors: Tensor = load(path)["vectors"]
+        except (FileNotFoundError, ValueError):  # a damaged file is computed again
+            vectors = compute()
+            save(path, {"vectors": vectors})
     return vectors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rockafellian._internal.extras import missing
 from rockafellian.method.noise_rate import Estimate
 from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
@@ -61,7 +62,10 @@ class Audited:
     @cached_property
     def findings(self) -> pandas.DataFrame:
         """A line for each row of the data: given and predicted label, label quality, whether it is flagged, and why."""
-        frame: pandas.DataFrame = self.table.to_pandas()
+        try:
+            frame: pandas.DataFrame = self.table.to_pandas()
+        except ModuleNotFoundError as error:
+            raise missing("pandas for findings", "audit") from error
         return frame
 
     @property
@@ -94,7 +98,10 @@ class Audited:
 
     def predict(self, data: Any) -> pandas.DataFrame:
         """Return the probability of each class for new rows, with the index of a pandas frame."""
-        import pandas
+        try:
+            import pandas
+        except ImportError as error:
+            raise missing("pandas for predict", "audit") from error
 
         from rockafellian.auditing.data.reading import read
 
@@ -139,12 +146,15 @@ def audit(
 
     The other arguments are the options of that command.
     """
-    from rockafellian.auditing.commands.run import audit_prepared, run
-    from rockafellian.auditing.data.settings import Settings
-    from rockafellian.auditing.model.problem import prepare
-
+    try:
+        from rockafellian.auditing.commands.run import audit_prepared, run
+        from rockafellian.auditing.data.settings import Settings
+        from rockafellian.auditing.model.problem import prepare
+    except ModuleNotFoundError as error:
+        raise missing(f"{str(error.name).partition('.')[0]} for rk.audit", "audit") from error
     chosen = (text, image, id, separator, contamination, loss, attack, eps, epochs, encoder, seed, device)
-    settings = Settings((label,) if isinstance(label, str) else tuple(label), *chosen, encoding)
+    names = (label,) if isinstance(label, str) or not isinstance(label, Iterable) else tuple(label)
+    settings = Settings(names, *chosen, encoding)
     if out is None:
         return audit_prepared(prepare(data, settings, valid, progress), progress=progress)
     return run(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Literal
+import os
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
+from rockafellian._internal.extras import missing
 from rockafellian.attacks import ATTACKS
 
+try:
+    from msgspec import ValidationError, convert
+except ImportError as error:
+    raise missing("msgspec to read settings", "audit") from error
+
 #: Some epochs are needed to estimate the noise rate, and some to use the estimate.
-MIN_EPOCHS = 10
+MIN_EPOCHS, MAX_EPOCHS = 10, 1_000_000
+#: More standard deviations than this overflow in the network.
+MAX_EPS = 1e6
 LOSS_NAMES = ("cce", "mse", "mae", "gce", "truncated_gce", "elr")
+#: Encoders by name; any other is a folder.
+ENCODERS = ("auto", "none", "efficientnet-lite0")
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,7 @@ class Settings:
         encoder: "auto", "none", "efficientnet-lite0", or the folder of a transformers model for texts.
         seed: equal seeds give equal results.
         device: where to train; a GPU by default if there is one.
+        encoding: the encoding of text files.
     """
 
     label: tuple[str, ...] = ()
@@ -51,37 +64,91 @@ class Settings:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        rate = self.contamination
-        if rate != "auto" and not (isinstance(rate, float | int) and 0 <= rate < 1):
-            raise ValueError(f"need a contamination (noise rate) in [0, 1), or auto; got {rate!r}")
-        if self.loss is not None and self.loss not in LOSS_NAMES:
-            raise ValueError(f"need a loss that is {', '.join(LOSS_NAMES)}; got {self.loss!r}")
-        if self.attack is not None and self.attack not in ATTACKS:
-            raise ValueError(f"need an attack that is {', '.join(ATTACKS)}; got {self.attack!r}")
-        if (self.attack is None) != (self.eps is None):
-            raise ValueError(
-                f"need an attack and its eps together, got {self.attack} and {self.eps}; pass both or none"
-            )
-        if self.eps is not None and not 0 <= self.eps < math.inf:
-            raise ValueError(f"need a finite eps >= 0, in standard deviations of the inputs; got {self.eps}")
-        if self.epochs is not None and self.epochs < MIN_EPOCHS:
-            raise ValueError(
-                f"need at least {MIN_EPOCHS} epochs, to estimate the noise rate and use it; got {self.epochs}"
-            )
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"need a seed >= 0, got {self.seed}")
-        if self.separator == "":
-            raise ValueError(
-                "need a separator of one character or more, got none; leave it out where each row has one label"
-            )
+        for name in ("contamination", "eps", "epochs", "seed", "encoder"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        self._check_names()
+        self._check_numbers()
+        self._check_encoder()
         self.torch_device()
+
+    def _check_names(self) -> None:
+        """Raise an error unless columns and choices are named by texts that can be right."""
+        if not isinstance(self.label, tuple) or not all(isinstance(name, str) and name for name in self.label):
+            raise ValueError(f"need label columns by name, got {self.label!r}; pass texts of one character or more")
+        for name in ("text", "image", "id", "separator", "encoding", "device"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and value):
+                article = "an" if name[0] in "aei" else "a"
+                raise ValueError(
+                    f"need {article} {name} of one character or more, got {value!r}; leave it out if there is none"
+                )
+        for name, known in (("loss", LOSS_NAMES), ("attack", tuple(ATTACKS))):
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                article = "an" if name == "attack" else "a"
+                raise ValueError(f"need {article} {name} that is {', '.join(known)}; got {value!r}")
+        try:
+            "".encode(self.encoding or "utf-8")
+        except (LookupError, ValueError) as error:
+            raise ValueError(f"need an encoding such as utf-8 or latin-1, got {self.encoding!r}") from error
+
+    def _check_numbers(self) -> None:
+        """Raise an error unless numbers are numbers and in their ranges."""
+        rate, eps = self.contamination, self.eps
+        if rate != "auto" and not (_is_number(rate) and 0 <= rate < 1):
+            raise ValueError(f"need a contamination (noise rate) in [0, 1), or auto; got {rate!r}")
+        if (self.attack is None) != (eps is None):
+            raise ValueError(f"need an attack and its eps together, got {self.attack} and {eps}; pass both or none")
+        if eps is not None and not (_is_number(eps) and 0 <= eps <= MAX_EPS):
+            raise ValueError(
+                f"need a finite eps from 0 to {MAX_EPS:,.0f}, in standard deviations of the inputs; got {eps!r}"
+            )
+        if self.epochs is not None and not (type(self.epochs) is int and MIN_EPOCHS <= self.epochs <= MAX_EPOCHS):
+            raise ValueError(
+                f"need at least {MIN_EPOCHS} epochs, to estimate the noise rate and use it, and at most "
+                f"{MAX_EPOCHS:,}; got {self.epochs!r}"
+            )
+        if not (type(self.seed) is int and 0 <= self.seed < 2**63):
+            raise ValueError(f"need a seed >= 0 and below 2**63, got {self.seed!r}")
+
+    def _check_encoder(self) -> None:
+        encoder = self.encoder
+        if not (isinstance(encoder, str) and encoder and "\0" not in encoder):
+            raise ValueError(f"need an encoder that is auto, none, efficientnet-lite0 or a folder; got {encoder!r}")
+        if encoder not in ENCODERS and Path(encoder).exists() and not Path(encoder).is_dir():
+            raise ValueError(f"need the folder of a transformers model as encoder, but {encoder} is none; name another")
 
     def torch_device(self) -> torch.device:
         """Return the device to train on: the one set, or a GPU if there is one, or the CPU."""
         if self.device is None:
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            torch.empty(0, device=self.device)
+            torch.zeros(1, device=self.device).item()  # the device "meta" holds no numbers
             return torch.device(self.device)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise ValueError(f"need a device that torch has here, such as cpu; got {self.device!r}") from error
+
+
+def settings_from_json(values: Any) -> Settings:
+    """Return the settings that were written as JSON, such as by `dataclasses.asdict`; anything else is an error."""
+    if isinstance(values, dict) and (unknown := values.keys() - {each.name for each in fields(Settings)}):
+        raise ValueError(f"need the settings of an audit, got {', '.join(sorted(map(str, unknown)))} too; train again")
+    try:
+        return convert(values, Settings)
+    except (ValidationError, RecursionError) as error:
+        raise ValueError(f"need the settings of an audit, got others: {error}; train again") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers of numpy, and paths, as what JSON can hold, and anything else as it is."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

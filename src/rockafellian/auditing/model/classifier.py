@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,11 @@ from torch import Tensor, nn
 from rockafellian._internal.files import atomic_write
 from rockafellian._internal.modes import eval_mode
 from rockafellian.auditing.data.reading import Source
-from rockafellian.auditing.features.kinds import FEATURES, KINDS, Features, Kind, encode
-from rockafellian.auditing.model.networks import build
+from rockafellian.auditing.features.kinds import Features, Kind, encode
+from rockafellian.auditing.model.saved_model import FORMAT, read_description, read_features, read_kind, read_network
 from rockafellian.training.checkpoints import load, save
 from rockafellian.training.progress import Progress
 
-#: The version of the saved files.
-FORMAT = 1
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 BATCH_SIZE = 256
 
@@ -50,7 +50,13 @@ class Classifier:
         return self.to_probabilities(self.logits(inputs)).numpy()
 
     def to_probabilities(self, logits: Tensor) -> Tensor:
-        """Return probabilities (rows, classes) from logits."""
+        """Return probabilities (rows, classes) from logits, which must be finite."""
+        if not logits.isfinite().all():
+            row = int((~logits.isfinite()).any(1).nonzero()[0])
+            raise ValueError(
+                f"need finite outputs of the network, got NaN or infinity for row {row + 1} of {len(logits)}; "
+                "correct extreme values in the row, or train again"
+            )
         return logits.sigmoid() if self.multilabel else logits.softmax(1)
 
     def decide(self, probabilities: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.float32]]:
@@ -78,20 +84,28 @@ class Classifier:
 
     @classmethod
     def load(cls, folder: Path) -> Classifier:
-        """Return the classifier that `save` wrote."""
+        """Return the classifier that `save` wrote; anything else is an error."""
         if missing := [name for name in (DESCRIPTION, TENSORS) if not (folder / name).is_file()]:
             raise FileNotFoundError(f"need a trained model, but {folder} has no {missing[0]}; train again")
-        described, state = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")), load(folder / TENSORS)
-        if described.get("format") != FORMAT:
-            raise ValueError(f"need a model of format {FORMAT}, got {described.get('format')} in {folder}; train again")
-        network = build(described["network"])
-        network.load_state_dict(state["network"])
-        rows = {name: tuple(value) if isinstance(value, list) else value for name, value in described["rows"].items()}
-        return cls(
-            kind=KINDS[described["kind"]](**rows),
-            features=FEATURES[described["features"]].from_state(state["features"]),
-            description=described["network"],
-            network=network.eval(),
-            classes=described["classes"],
-            multilabel=described["multilabel"],
-        )
+        with _broken(folder / DESCRIPTION):
+            described = read_description(folder / DESCRIPTION)
+            kind = read_kind(described)
+        state = load(folder / TENSORS)
+        with _broken(folder / TENSORS):
+            network = read_network(described, state["network"])
+            features = read_features(described, state["features"])
+        return cls(kind, features, described.network, network, described.classes, described.multilabel)
+
+
+@contextmanager
+def _broken(path: Path) -> Iterator[None]:
+    """Turn whatever is wrong with a saved model into one line."""
+    try:
+        yield
+    except (ImportError, OSError):  # such as an encoder that is no longer installed
+        raise
+    except Exception as error:  # features may raise anything for a state that is not theirs
+        reason = " ".join(str(error).split())
+        if not isinstance(error, ValueError):
+            reason = f"{type(error).__name__}: {reason}"
+        raise ValueError(f"need a trained model, but {path} is not one: {reason}; train again") from error

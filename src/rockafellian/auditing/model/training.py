@@ -72,20 +72,36 @@ def fit_network(
     epochs = settings.epochs or min(max(N_STEPS * batch_size // n, MIN_EPOCHS), MAX_EPOCHS)
     device = settings.torch_device()
     model.network.to(device)
-    with _few_threads(problem.inputs[0].numel()):
+    chosen = {
+        "optimizer": torch.optim.AdamW(model.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY),
+        "attack": None if settings.attack is None else ATTACKS[settings.attack](settings.eps),
+        "valid": problem.valid,
+        **options,
+    }
+    with _few_threads(problem.inputs[0].numel()), _divergence_in_one_line():
         return fit(
             model.network,
             (problem.inputs, problem.targets),
             loss=loss,
-            optimizer=torch.optim.AdamW(model.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY),
             epochs=epochs,
             weights=weights,
-            attack=None if settings.attack is None else ATTACKS[settings.attack](settings.eps),
             batch_size=batch_size,
             device=device,
             seed=settings.seed,
-            **{"valid": problem.valid, **options},
+            **chosen,
         )
+
+
+@contextmanager
+def _divergence_in_one_line() -> Iterator[None]:
+    """Turn the error of `fit`, whose advice is for those who choose the optimizer, into one for users of an audit."""
+    try:
+        yield
+    except FloatingPointError as error:
+        raise FloatingPointError(
+            "need finite losses, but training has diverged; lower --eps if there is one, choose another --loss, or "
+            "correct extreme values in the data. A run resumed with the same settings diverges again"
+        ) from error
 
 
 @contextmanager
