@@ -80,19 +80,46 @@ def read_prior(prior: Array | None, losses: Vector, comm: Comm = LOCAL) -> Vecto
     q = read_weights(prior, losses)
     if len(q) and not (np.isfinite(q).all() and q.min() > 0):
         raise ValueError(f"need positive finite prior weights, got {q.min()} to {q.max()}; leave rows of weight 0 out")
-    scaled: Vector = q / q.dtype.type(mean_of(q, comm))
+    mean = mean_of(q, comm)
+    if math.isinf(mean):  # the sum overflows
+        q = q / q.dtype.type(comm.greatest(q.max(initial=0)))
+        mean = mean_of(q, comm)
+    scaled: Vector = q / q.dtype.type(mean)
     return scaled
 
 
 def mean_of(values: Vector, comm: Comm = LOCAL) -> float:
     """The mean over all rows, wherever they lie."""
-    everyones = comm.exchange([float(values.sum(dtype=np.float64)), len(values)])
+    with np.errstate(over="ignore"):
+        total = float(values.sum(dtype=np.float64))
+    everyones = comm.exchange([total, len(values)])
     return float(sum(everyones[:, 0].tolist()) / sum(everyones[:, 1].tolist()))
+
+
+def safe_mean(values: Vector, weights: Vector | None = None) -> float:
+    """The mean of values, or of weights * values; no sum on the way to it overflows, unless the mean does too."""
+    with np.errstate(over="ignore"):
+        for scale in (1.0, 2.0**-128):  # a power of two: nothing is rounded
+            parts = values if scale == 1 else values * scale
+            total = parts.sum(dtype=np.float64) if weights is None else parts.astype(np.float64) @ weights
+            if np.isfinite(total):
+                break
+        return float(total / len(values) / scale)
+
+
+def read_number(name: str, value: object) -> float:
+    """The value as a float, if it is one number."""
+    try:
+        if not isinstance(value, str | bytes | bool):
+            return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        pass
+    raise ValueError(f"need {name} to be a number, got {value!r}")
 
 
 def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
     """Raise unless the value is one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"need {name} to be one of {', '.join(map(repr, choices))}; got {value!r}")
 
 

@@ -35,6 +35,8 @@ PEOPLE_PENALTY = 2.0
 #: What a noise rate must gain in log-likelihood over 0, and what bounds a 90 % interval.
 MIN_GAIN, INTERVAL_WIDTH = 1.0, 1.35
 BINS = 10
+#: How far the probabilities of a row may be from a sum of 1: half precision has three digits.
+MAX_DEVIATION = 1e-2
 RATES = np.arange(0, 0.951, 0.01)
 PRECISION = np.float32  # logarithms are most of the work, and this is enough
 #: E, A and B of model errors. A model that cannot tell two classes apart is wrong in half of the rows.
@@ -200,10 +202,18 @@ def _read(probabilities: Array, labels: Array) -> tuple[Floats, NDArray[np.intp]
             f"need probabilities (rows, classes) of two classes or more and one label a row, "
             f"got {p.shape} and {given.shape}"
         )
-    if given.dtype.kind not in "iub" or given.min() < 0 or given.max() >= p.shape[1]:
+    if given.dtype.kind not in "iub":
+        raise ValueError(f"need integers as labels from 0 to {p.shape[1] - 1}, got numbers of {given.dtype}")
+    if given.min() < 0 or given.max() >= p.shape[1]:
         raise ValueError(f"need labels from 0 to {p.shape[1] - 1}, got {given.min()} to {given.max()} of {given.dtype}")
-    if not (np.isfinite(p).all() and p.min() >= 0):
+    if p.dtype.kind not in "fiub" or not (np.isfinite(p).all() and p.min() >= 0):
         raise ValueError("need probabilities >= 0, got negative or non-finite ones; apply softmax to logits first")
+    sums = p.sum(1, dtype=np.float64)
+    if not (abs(sums - 1) <= MAX_DEVIATION).all():
+        raise ValueError(
+            f"need probabilities that sum to 1 in each row, got sums from {sums.min():g} to {sums.max():g}; "
+            "apply softmax to logits first, or divide each row by its sum"
+        )
     return p.astype(np.float64), given.astype(np.intp)
 
 
@@ -211,5 +221,6 @@ def _read_mass(weights: Array, n: int) -> Floats:
     mass = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights).astype(np.float64)
     if mass.shape != (n,) or not (np.isfinite(mass).all() and mass.min() > 0):
         raise ValueError(f"need {n} positive finite weights, one per row, got shape {mass.shape}; leave rows of 0 out")
+    mass = mass / mass.max() if not np.isfinite(mass.sum()) else mass
     scaled: Floats = mass * max(1.0, n / mass.sum())
     return scaled

@@ -275,8 +275,8 @@ def _threshold(rule: RRM, losses: Tensor) -> Tensor:
     ordered = losses.sort(descending=True).values
     edge = ordered.select(0, min_count(rule.contamination, len(losses)) - 1)
     below = ordered.where(ordered < edge, -math.inf).max()
-    finite = ordered.where(ordered < math.inf, -math.inf).max()
-    none_qualifies = torch.where(ordered.select(0, 0) < math.inf, math.inf, finite)
+    least = ordered.select(0, len(losses) - 1)
+    none_qualifies = torch.where(least < ordered.select(0, 0), least, math.inf)
     return torch.where(below > -math.inf, below, none_qualifies)
 
 
