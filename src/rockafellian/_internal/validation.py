@@ -61,7 +61,7 @@ def read_losses(
     real = values.dtype.type
     c_min, largest, finite = real(everyones[:, 1].min()), real(everyones[:, 2].max()), real(everyones[:, 3].max())
     if not math.isfinite(c_min):
-        raise ValueError(_describe_divergence(values, rows))
+        raise ValueError(describe_divergence(_find_divergence(values, rows, c_min)))
     return Losses(values, n, c_min, largest, finite, comm)
 
 
@@ -117,6 +117,14 @@ def read_number(name: str, value: object) -> float:
     raise ValueError(f"need {name} to be a number, got {value!r}")
 
 
+def read_fraction(name: str, value: object) -> float:
+    """The value as a float from 0 to 1."""
+    number = read_number(name, value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"need a {name} in [0, 1], a fraction of a class; got {value}")
+    return number
+
+
 def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
     """Raise unless the value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
@@ -131,14 +139,19 @@ def _extremes(values: Vector) -> tuple[Real, Real]:
     return least, largest
 
 
-def _describe_divergence(losses: Vector, rows: NDArray[np.int64] | None) -> str:
-    bad = np.flatnonzero(np.isnan(losses) | np.isneginf(losses))
-    found = f"all {len(losses)} losses are +inf"
-    if len(bad):
-        names = (bad if rows is None else rows[bad])[:5].tolist()
-        more = ", ..." if len(bad) > len(names) else ""
-        found = f"{len(bad)} of {len(losses)} losses are NaN or -inf (rows {', '.join(map(str, names))}{more})"
+def describe_divergence(found: str) -> str:
+    """The error for losses that are no numbers."""
     return (
         f"need finite losses, but {found}: training has diverged; lower the learning rate, "
         "and with spread='argmin', where one row can weigh as much as all removed ones, use spread='kept'"
     )
+
+
+def _find_divergence(losses: Vector, rows: NDArray[np.int64] | None, c_min: Real) -> str:
+    """Which losses are no numbers."""
+    bad = np.flatnonzero(np.isnan(losses) | np.isneginf(losses))
+    if len(bad) == 0:
+        return "losses in another process are NaN or -inf" if c_min < 0 else f"all {len(losses)} losses are +inf"
+    names = (bad if rows is None else rows[bad])[:5].tolist()
+    more = ", ..." if len(bad) > len(names) else ""
+    return f"{len(bad)} of {len(losses)} losses are NaN or -inf (rows {', '.join(map(str, names))}{more})"

@@ -35,8 +35,8 @@ PEOPLE_PENALTY = 2.0
 #: What a noise rate must gain in log-likelihood over 0, and what bounds a 90 % interval.
 MIN_GAIN, INTERVAL_WIDTH = 1.0, 1.35
 BINS = 10
-#: How far the probabilities of a row may be from a sum of 1: half precision has three digits.
-MAX_DEVIATION = 1e-2
+#: How far the probabilities of a row may be from a sum of 1, as when they are written with two digits.
+MAX_DEVIATION = 0.05
 RATES = np.arange(0, 0.951, 0.01)
 PRECISION = np.float32  # logarithms are most of the work, and this is enough
 #: E, A and B of model errors. A model that cannot tell two classes apart is wrong in half of the rows.

@@ -131,11 +131,11 @@ def is_optimal(
 
 def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """Eq. (3) at these weights: mean(w * c) + gamma / 2 * mean|w - q|. A removed row costs nothing, even at `+inf`."""
-    gamma, _ = _check_one_of(gamma, None)
+    _check_one_of(gamma, None)
     values = read_losses(losses).values
     w, q = read_weights(weights, values).astype(np.float64), read_prior(prior, values)
     expected_loss = safe_mean(np.where(w == 0, 0, values), w)
-    return to_scalar(expected_loss + gamma / 2 * float(np.abs(w - q).mean()), losses)
+    return to_scalar(expected_loss + float(gamma) / 2 * float(np.abs(w - q).mean()), losses)
 
 
 def optimal_value(losses: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
@@ -224,7 +224,7 @@ class RRM:
     def __new__(cls, *unnamed: object, **_: object) -> RRM:
         """A rule, unless an argument has no name: a bare 0.2 could be either of two."""
         if unnamed:
-            raise TypeError(f"need RRM(contamination=...) or RRM(gamma=...), got RRM({unnamed[0]!r}); name the argument")
+            raise TypeError(f"need RRM(contamination=...) or RRM(gamma=...), got RRM({unnamed[0]!r}); name the number")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
