@@ -190,7 +190,7 @@ HALVES = np.full((4, 2), 0.5)
         (HALVES - 1, [0, 1, 0, 1], "probabilities >= 0, .* softmax"),
         (HALVES * np.nan, [0, 1, 0, 1], "non-finite"),
         (HALVES * np.inf, [0, 1, 0, 1], "non-finite"),
-        (HALVES.astype(complex), [0, 1, 0, 1], "probabilities"),
+        (HALVES.astype(complex), [0, 1, 0, 1], "real numbers"),
         (HALVES * 0, [0, 1, 0, 1], "sum to 1 in each row, got sums from 0 to 0"),
         (HALVES * [[1], [1], [1], [0]], [0, 1, 0, 1], "sum to 1 in each row, got sums from 0 to 1"),
         (HALVES * 1.1, [0, 1, 0, 1], "sum to 1 in each row, got sums from 1.1 to 1.1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,7 +68,8 @@ def read_losses(
 
 def read_weights(weights: Array, losses: Vector) -> Vector:
     """One weight per loss, in the precision of the losses."""
-    values = as_numpy(weights).astype(losses.dtype, copy=False)
+    with np.errstate(over="ignore"):
+        values = as_numpy(weights).astype(losses.dtype, copy=False)
     if values.shape != losses.shape:
         raise ValueError(f"need one weight per loss, got shape {values.shape} for {len(losses)} losses")
     return values
@@ -115,6 +117,11 @@ def read_number(name: str, value: object) -> float:
     except (TypeError, ValueError, RuntimeError, OverflowError):
         pass
     raise ValueError(f"need {name} to be a number, got {value!r}")
+
+
+def is_integer(value: object) -> bool:
+    """Whether the value is an integer, of Python or NumPy; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def read_fraction(name: str, value: object) -> float:

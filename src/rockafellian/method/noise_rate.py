@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from rockafellian._internal.arrays import Array
+from rockafellian._internal.arrays import Array, read_array
 
 Floats = NDArray[np.floating[Any]]
 
@@ -194,9 +193,7 @@ def _peak(profile: Floats, best: int) -> float:
 
 
 def _read(probabilities: Array, labels: Array) -> tuple[Floats, NDArray[np.intp]]:
-    p, given = (
-        np.asarray(part.detach().cpu() if isinstance(part, Tensor) else part) for part in (probabilities, labels)
-    )
+    p, given = read_array(probabilities), read_array(labels)
     if p.ndim != 2 or p.shape[1] < 2 or given.shape != p.shape[:1] or len(p) == 0:
         raise ValueError(
             f"need probabilities (rows, classes) of two classes or more and one label a row, "
@@ -206,7 +203,7 @@ def _read(probabilities: Array, labels: Array) -> tuple[Floats, NDArray[np.intp]
         raise ValueError(f"need integers as labels from 0 to {p.shape[1] - 1}, got numbers of {given.dtype}")
     if given.min() < 0 or given.max() >= p.shape[1]:
         raise ValueError(f"need labels from 0 to {p.shape[1] - 1}, got {given.min()} to {given.max()} of {given.dtype}")
-    if p.dtype.kind not in "fiub" or not (np.isfinite(p).all() and p.min() >= 0):
+    if not (np.isfinite(p).all() and p.min() >= 0):
         raise ValueError("need probabilities >= 0, got negative or non-finite ones; apply softmax to logits first")
     sums = p.sum(1, dtype=np.float64)
     if not (abs(sums - 1) <= MAX_DEVIATION).all():
@@ -218,9 +215,10 @@ def _read(probabilities: Array, labels: Array) -> tuple[Floats, NDArray[np.intp]
 
 
 def _read_mass(weights: Array, n: int) -> Floats:
-    mass = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights).astype(np.float64)
+    mass = read_array(weights).astype(np.float64)
     if mass.shape != (n,) or not (np.isfinite(mass).all() and mass.min() > 0):
         raise ValueError(f"need {n} positive finite weights, one per row, got shape {mass.shape}; leave rows of 0 out")
-    mass = mass / mass.max() if not np.isfinite(mass.sum()) else mass
+    with np.errstate(over="ignore"):
+        mass = mass if np.isfinite(mass.sum()) else mass / mass.max()
     scaled: Floats = mass * max(1.0, n / mass.sum())
     return scaled

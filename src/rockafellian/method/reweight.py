@@ -165,7 +165,10 @@ def optimality_gap(
     mean, least = mean_of(w), w.min(initial=0)
     if not (abs(mean - 1) < 1e-3 and least >= -1e-6):
         raise ValueError(f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {least:g}; multiply p_i by N")
-    given = _threshold(c, gamma, None) if threshold is None else c.values.dtype.type(float(threshold))
+    edge = math.nan if threshold is None else read_number("threshold", threshold)
+    if threshold is not None and not edge >= c.c_min:
+        raise ValueError(f"need a threshold of at least the smallest loss, {c.c_min:g}; got {threshold}")
+    given = _threshold(c, gamma, None) if threshold is None else c.values.dtype.type(edge)
     return to_scalar(excess_cost(c, w, q, given) / c.n, losses)
 
 
@@ -197,6 +200,8 @@ def wasserstein_value(
     if np.isinf(c.largest):
         raise ValueError("need finite losses, as the Proposition does; got +inf: leave those rows out")
     lowest = max(-float(c.c_min), 0.0)
+    multiplier = None if multiplier is None else read_number("multiplier", multiplier)
+    budget = None if budget is None else read_number("budget", budget)
     if multiplier is None:
         multiplier = max(_loss_at_edge(values, budget), lowest)
     if not lowest <= multiplier < math.inf:
@@ -279,7 +284,9 @@ class RRM:
     @property
     def _eq3_gamma(self) -> float | None:
         # Paper: gamma * ||u||_1 of Algorithm 3 is the (gamma / 2) * ||u||_1 of eq. (3) at twice the gamma.
-        return 2 * self.gamma if self.gamma is not None and self.penalty == "l1" else self.gamma
+        if self.gamma is None or self.penalty == "tv":
+            return self.gamma
+        return min(2 * self.gamma, float(np.finfo(np.float64).max))
 
 
 def _threshold(c: Losses, gamma: float | None, contamination: float | None) -> Real:

@@ -120,9 +120,9 @@ class Predictions:
 def read_logits(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Logits (batch, classes) in float32 and one label per row, checked by shape; a lone logit makes two classes."""
     z, given = logits.detach().float(), labels.detach()
-    if z.ndim == 1 or z.shape[1:] == (1,):
+    if z.ndim == 1 or (z.ndim == 2 and z.shape[1] == 1):
         z = torch.nn.functional.pad(z.reshape(-1, 1), (1, 0))
-    given = given.reshape(-1) if given.shape == (len(z), 1) else given
+    given = given.reshape(-1) if given.shape == (*z.shape[:1], 1) else given
     if z.ndim != 2 or z.shape[1] < 2 or given.shape != z.shape[:1]:
         raise ValueError(
             f"need logits (batch, classes) and one label a row, got {tuple(logits.shape)} and {tuple(labels.shape)}; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -13,7 +12,14 @@ from torch import Tensor
 
 from rockafellian._internal.arrays import Array, Vector, blocks
 from rockafellian._internal.comm import LOCAL, PROCESSES, Comm, is_distributed
-from rockafellian._internal.validation import describe_divergence, mean_of, read_fraction, read_losses, read_prior
+from rockafellian._internal.validation import (
+    describe_divergence,
+    is_integer,
+    mean_of,
+    read_fraction,
+    read_losses,
+    read_prior,
+)
 from rockafellian.method.noise_rate import Estimate
 from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule, fraction
 from rockafellian.method.reweight import RRM
@@ -90,6 +96,8 @@ class SampleWeights:
     ) -> None:
         self.rule: Rule = RRM() if rule is None else rule
         _check_arguments(n_samples, self.rule, every, warmup, estimate, rows)
+        if not isinstance(per_class, bool | np.bool_) or not is_integer(seed):
+            raise ValueError(f"need per_class to be True or False and seed an integer, got {per_class!r} and {seed!r}")
         self.per_class, self.every, self.warmup = per_class, every, warmup
         self.class_limit = read_fraction("class_limit", class_limit)
         #: How many rows there are, the indices of those that are here, and whether they are sharded over processes.
@@ -486,6 +494,8 @@ class SampleWeights:
     def _read_given(self, given: Array) -> Vector:
         """Losses of all rows, as the caller passed them."""
         losses = _as_tensor("losses", given).detach()
+        if losses.is_complex():
+            raise ValueError(f"need real numbers as losses, got {losses.dtype}")
         if losses.shape != (len(self),):
             raise ValueError(
                 f"need {len(self)} losses, one per row in the order of the dataset; got shape {tuple(losses.shape)}"
@@ -524,7 +534,7 @@ def _check_arguments(
     rows: range | None,
 ) -> None:
     for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        if not is_integer(value) or value < least:
             raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
     if not callable(rule) or isinstance(rule, type):
         raise ValueError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor
 from rockafellian._internal.arrays import UNKNOWN, Vector
 from rockafellian._internal.comm import gathered, is_distributed, processes
 from rockafellian._internal.kth_largest import max_count, min_count
-from rockafellian._internal.validation import describe_divergence, read_fraction
+from rockafellian._internal.validation import describe_divergence, is_integer, read_fraction
 from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.host_copy import HostCopy
@@ -80,7 +79,7 @@ class StreamWeights:
     ) -> None:
         warmup = window if warmup is None else warmup
         for name, value, least in (("window", window, 2), ("warmup", warmup, 0), ("every", every, 1)):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            if not is_integer(value) or value < least:
                 raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
         self.rule = RRM() if rule is None else rule
         if not isinstance(self.rule, RRM):
@@ -187,8 +186,12 @@ class StreamWeights:
 
     def _read(self, losses: Tensor, logits: Tensor | None, labels: Tensor | None) -> Tensor:
         """A batch as columns, checked as far as no device must be waited for."""
-        if not isinstance(losses, Tensor) or losses.ndim != 1 or len(losses) == 0 or losses.dtype.is_complex:
-            got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
+        if not isinstance(losses, Tensor) or losses.ndim != 1 or len(losses) == 0 or not losses.is_floating_point():
+            got = (
+                f"shape {tuple(losses.shape)} of {losses.dtype}"
+                if isinstance(losses, Tensor)
+                else type(losses).__name__
+            )
             raise ValueError(f"need one loss per row, a vector; got {got}; build the loss with reduction='none'")
         if (logits is None) != (labels is None):
             raise ValueError("need logits and labels together, got only one of them; pass both or neither")
