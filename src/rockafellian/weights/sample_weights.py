@@ -297,21 +297,21 @@ class SampleWeights:
         owner, shape, scalar = "SampleWeights", (len(self),), Entry((), integer=True, low=0, high=MAX_EPOCH)
         entries = {"epoch": scalar, "start": scalar, "values": Entry(shape, low=0, high=LARGEST)}
         extras = {"rows": Entry((2,), integer=True), "estimate": Entry((3,), low=0, high=1)}
-        parts = {prefix: part_of(state, prefix) for prefix in ("predictions.", "holdout.")}
-        of_parts = [f"{prefix}{name}" for prefix, part in parts.items() for name in part]
         needed = [*entries, "last_removed", "history", *LossSums.PER_ROW]
-        check_names(owner, state, needed, [*extras, *of_parts])
+        check_names(owner, state, needed, extras, parts=("predictions.", "holdout."))
         entries |= {name: entry for name, entry in extras.items() if name in state}
         check_state(owner, {name: state[name] for name in entries}, entries)
         self._losses.check_state_dict({name: state[name] for name in LossSums.PER_ROW})
         reweighting.check_history(state["history"], int(state["epoch"]), self.n_samples)
         removed = {"last_removed": Entry(shape, integer=True, low=0, high=len(state["history"]))}
         check_state(owner, {"last_removed": state["last_removed"]}, removed)
-        predictions = Predictions(len(self)) if parts["predictions."] else None
-        holdout = HoldOut(max(self.rows.stop, 2), 0, self.rows) if parts["holdout."] else None
-        for part, own in ((predictions, parts["predictions."]), (holdout, parts["holdout."])):
-            if part is not None:
-                part.load_state_dict(own)
+        predictions = holdout = None
+        if own := part_of(state, "predictions."):
+            predictions = Predictions(len(self))
+            predictions.load_state_dict(own)
+        if own := part_of(state, "holdout."):
+            holdout = HoldOut(max(self.rows.stop, 2), 0, self.rows)
+            holdout.load_state_dict(own)
         self._check_agreement(state)
         return predictions, holdout
 

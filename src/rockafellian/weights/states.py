@@ -35,14 +35,29 @@ def check_state(owner: str, state: Mapping[str, Tensor], entries: Mapping[str, E
         _check_entry(owner, name, state[name], entry)
 
 
-def check_names(owner: str, state: Mapping[str, Tensor], needed: Iterable[str], optional: Iterable[str] = ()) -> None:
-    """Raise unless the state has the entries that are needed, and none besides these and the optional ones."""
+def check_names(
+    owner: str,
+    state: Mapping[str, Tensor],
+    needed: Iterable[str],
+    optional: Iterable[str] = (),
+    parts: tuple[str, ...] = (),
+) -> None:
+    """Raise unless the state has the entries that are needed, and no others except optional ones.
+
+    Args:
+        owner: what the state is of, for errors.
+        state: the state.
+        needed: names that must be there.
+        optional: names that may be there.
+        parts: prefixes of names that are checked elsewhere.
+    """
     if not isinstance(state, Mapping):
         raise ValueError(f"need a state_dict of {owner}, got {type(state).__name__}")
     if missing := {*needed} - state.keys():
         raise ValueError(f"need a state_dict of {owner}, but it lacks {', '.join(sorted(missing))}")
-    if unknown := state.keys() - {*needed, *optional}:
-        raise ValueError(f"need a state_dict of {owner}, but it also has {', '.join(sorted(map(str, unknown)))}")
+    unknown = [str(name) for name in state.keys() - {*needed, *optional} if not str(name).startswith(parts)]
+    if unknown:
+        raise ValueError(f"need a state_dict of {owner}, but it also has {', '.join(sorted(unknown))}")
 
 
 def damaged(owner: str, why: str) -> ValueError:
