@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rockafellian._internal.arrays import read_array
 from rockafellian._internal.modes import eval_mode
+from rockafellian._internal.validation import is_integer, read_number
 
 Norm: TypeAlias = Literal["linf", "l2"]
 Step: TypeAlias = Literal["sign", "unit", "raw"]
@@ -51,22 +53,25 @@ class PGD:
     bounds: tuple[Bound, Bound] | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.eps < math.inf:
+        if not 0 <= read_number("eps", self.eps) < math.inf:
             raise ValueError(f"need a finite eps >= 0, in units of the inputs as the network sees them; got {self.eps}")
-        if self.steps < 1:
-            raise ValueError(f"need at least one step, got {self.steps}")
-        if self.step_size is not None and not 0 < self.step_size < math.inf:
+        if not is_integer(self.steps) or self.steps < 1:
+            raise ValueError(f"need at least one step, got {self.steps!r}")
+        if self.step_size is not None and not 0 < read_number("step_size", self.step_size) < math.inf:
             raise ValueError(f"need a finite step_size > 0, got {self.step_size}; None means 2.5 * eps / steps")
-        if self.bounds is not None and not np.all(np.asarray(self.bounds[0]) <= np.asarray(self.bounds[1])):
-            raise ValueError(f"need bounds (low, high) with low <= high, got {self.bounds}")
-        for name, value, choices in (("norm", self.norm, Norm), ("step", self.step, Step)):
-            if value is not None and value not in get_args(choices):
+        if self.bounds is not None and not _are_bounds(self.bounds):
+            raise ValueError(f"need bounds (low, high) with low <= high, got {self.bounds!r}")
+        for name, value, choices in (("norm", self.norm, Norm), ("step", self.step or "sign", Step)):
+            if not isinstance(value, str) or value not in get_args(choices):
                 raise ValueError(f"need {name} to be one of {', '.join(get_args(choices))}; got {value!r}")
 
     def __call__(self, model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return the attacked inputs, detached."""
-        if not x.is_floating_point():
-            raise ValueError(f"need inputs of a floating type to have a gradient, got {x.dtype}; attack embeddings")
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"need inputs of a floating type to have a gradient, got {kind}; attack embeddings")
+        if max(self.eps, self.step_size or 0) > torch.finfo(x.dtype).max / 8:
+            raise ValueError(f"need eps and step_size that {x.dtype} can hold, got {self.eps} and {self.step_size}")
         clip = self._clipping(x)
         step_size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
         origin = x.detach()
@@ -129,6 +134,16 @@ def FGSM(  # noqa: N802 - reads as the class it makes
         bounds: smallest and largest input, as for `PGD`.
     """
     return PGD(eps, steps=1, step_size=eps or None, norm=norm, step=step, random_start=False, bounds=bounds)
+
+
+def _are_bounds(bounds: object) -> bool:
+    """Return whether these are a smallest and a largest input, in numbers."""
+    if not isinstance(bounds, Sequence) or len(bounds) != 2:
+        return False
+    try:
+        return bool(np.all(read_array(bounds[0]) <= read_array(bounds[1])))
+    except ValueError:
+        return False
 
 
 #: By name, for the command line and for the tests that every attack must pass.

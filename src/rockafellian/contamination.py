@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.arrays import Array
+from rockafellian._internal.arrays import Array, read_array
+from rockafellian._internal.validation import is_integer, read_number
 
 Labels = NDArray[np.int64]
+MAX_CLASSES = 1 << 24
 
 
 class Noisy(NamedTuple):
@@ -40,7 +42,7 @@ def uniform(labels: Array, contamination: float, *, n_classes: int | None = None
     >>> int(noisy.mask.sum())
     3
     """
-    true, random = _read(labels), np.random.default_rng(seed)
+    true, random = _read(labels), _generator(seed)
     k = _count_classes(true, n_classes)
     rows = _draw_rows(true, contamination, random)
     given = true.copy()
@@ -60,7 +62,7 @@ def transition(labels: Array, kernel: Array, contamination: float | None = None,
         contamination: draws a new label for exactly round(contamination * N) rows; None for all rows.
         seed: of the random numbers.
     """
-    true, random = _read(labels), np.random.default_rng(seed)
+    true, random = _read(labels), _generator(seed)
     kernel_rows = _read_kernel(kernel)
     _count_classes(true, len(kernel_rows))
     rows = np.arange(len(true)) if contamination is None else _draw_rows(true, contamination, random)
@@ -82,7 +84,7 @@ def one_sided(labels: Array, contamination: float, *, seed: int = 0) -> Noisy:
 
     As in the tissue images of the paper, where every part of a slide gets the label "diseased" of the whole slide.
     """
-    true, random = _read(labels), np.random.default_rng(seed)
+    true, random = _read(labels), _generator(seed)
     _count_classes(true, 2)
     _check_contamination(contamination)
     negatives = np.flatnonzero(true == 0)
@@ -114,9 +116,9 @@ def feature_dependent(
         sharpness: the odds of a row grow by a factor e for each 1 / `sharpness` by which its margin shrinks.
         seed: of the random numbers.
     """
-    if not 0 <= sharpness < math.inf:
+    if not 0 <= read_number("sharpness", sharpness) < math.inf:
         raise ValueError(f"need a finite sharpness >= 0, got {sharpness}")
-    true, random = _read(labels), np.random.default_rng(seed)
+    true, random = _read(labels), _generator(seed)
     k = _count_classes(true, None)
     if true.min() == true.max():
         raise ValueError(f"need rows of at least two classes, got only label {true[0]}")
@@ -134,29 +136,36 @@ def feature_dependent(
     return _noisy(true, given)
 
 
-def _as_numpy(array: Array) -> NDArray[Any]:
-    return np.asarray(array.detach().cpu() if isinstance(array, Tensor) else array)
-
-
 def _read(labels: Array) -> Labels:
-    values = _as_numpy(labels)
+    values = read_array(labels)
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iub":
         raise ValueError(
             f"need one whole number per row as its label, got shape {values.shape} of {values.dtype}; "
             "number the classes from 0"
         )
+    if values.max() >= MAX_CLASSES:
+        raise ValueError(f"need labels numbered from 0, below {MAX_CLASSES}; got {values.max()}")
     return values.astype(np.int64)
 
 
 def _count_classes(labels: Labels, n_classes: int | None) -> int:
     low, high = int(labels.min()), int(labels.max())
     k = max(high + 1, 2) if n_classes is None else n_classes
+    if not is_integer(k) or k > MAX_CLASSES:
+        raise ValueError(f"need n_classes to be an integer from 2 to {MAX_CLASSES}, got {n_classes!r}")
     if low < 0 or high >= k or k < 2:
         raise ValueError(f"need labels from 0 to {k - 1} in at least 2 classes, got {low} to {high}")
     return k
 
 
+def _generator(seed: int) -> np.random.Generator:
+    if not is_integer(seed) or seed < 0:
+        raise ValueError(f"need a seed that is an integer >= 0, got {seed!r}")
+    return np.random.default_rng(int(seed))
+
+
 def _check_contamination(contamination: float) -> None:
+    read_number("contamination in [0, 1), a fraction of the rows,", contamination)
     if not 0 <= contamination < 1:
         raise ValueError(f"need a contamination in [0, 1), a fraction of the rows; got {contamination}")
 
@@ -171,7 +180,7 @@ def _draw_rows(labels: Labels, contamination: float, random: np.random.Generator
 
 
 def _read_kernel(kernel: Array) -> NDArray[np.float64]:
-    kernel_rows = _as_numpy(kernel).astype(np.float64)
+    kernel_rows = read_array(kernel).astype(np.float64)
     if kernel_rows.ndim != 2 or kernel_rows.shape[0] != kernel_rows.shape[1] or len(kernel_rows) < 2:
         raise ValueError(f"need a square kernel, a row per true label; got shape {kernel_rows.shape}")
     sums = kernel_rows.sum(1)
@@ -184,7 +193,7 @@ def _read_kernel(kernel: Array) -> NDArray[np.float64]:
 
 
 def _read_features(features: Array, n: int) -> NDArray[np.float64]:
-    values = _as_numpy(features).astype(np.float64)
+    values = read_array(features).astype(np.float64)
     if values.ndim < 2 or len(values) != n or not np.isfinite(values).all():
         raise ValueError(f"need finite features, a row of them for each of {n} labels; got shape {values.shape}")
     return values.reshape(n, -1)
@@ -192,6 +201,8 @@ def _read_features(features: Array, n: int) -> NDArray[np.float64]:
 
 def _linear_scores(features: NDArray[np.float64], targets: NDArray[Any]) -> NDArray[np.float64]:
     """Return the predictions of a ridge regression of the targets on the standardized features."""
+    largest = abs(features).max(initial=0)
+    features = features / largest if largest > 1e100 else features  # squares would overflow
     deviation = features.std(0)
     x = (features - features.mean(0)) / np.where(deviation > 0, deviation, 1)
     mean = targets.mean(0)

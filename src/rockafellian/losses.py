@@ -21,6 +21,8 @@ from torch.nn.functional import (
     one_hot,
 )
 
+from rockafellian._internal.validation import is_integer, read_number
+
 
 def cce(logits: Tensor, labels: Tensor) -> Tensor:
     """Categorical cross-entropy, -log p_y."""
@@ -90,7 +92,11 @@ class ELR(nn.Module):
 
     def __init__(self, n_samples: int, n_classes: int, *, beta: float = 0.7, lam: float = 3.0) -> None:
         super().__init__()
-        if n_samples < 1 or n_classes < 2 or not 0 <= beta < 1 or not lam >= 0:
+        if (
+            not (is_integer(n_samples) and is_integer(n_classes) and n_samples >= 1 and n_classes >= 2)
+            or not 0 <= read_number("beta", beta) < 1
+            or not 0 <= read_number("lam", lam) < math.inf
+        ):
             raise ValueError(
                 f"need n_samples >= 1, n_classes >= 2, beta in [0, 1) and lam >= 0, "
                 f"got {n_samples}, {n_classes}, {beta} and {lam}"

@@ -1,3 +1,6 @@
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,6 +50,35 @@ def test_counts_are_the_nearest_on_either_side_of_a_share(share: float, n: int) 
     k = max_count(share, n)
     assert k / n <= share
     assert k == n or (k + 1) / n > share
+
+
+@given(st.integers(1, 10**9), st.data())
+def test_one_float_more_or_less_than_a_fraction_of_rows_is_told_apart(n: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, n))
+    more, less = math.nextafter(k / n, 2), math.nextafter(k / n, -1)
+    assert min_count(k / n, n) == max_count(k / n, n) == k
+    if k < n:
+        assert min_count(more, n) == k + 1
+        assert max_count(more, n) == k
+    if k > 0:
+        assert min_count(less, n) == k
+        assert max_count(less, n) == k - 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10**9])
+def test_the_smallest_and_largest_fractions_have_their_counts(n: int) -> None:
+    assert min_count(0.0, n) == max_count(0.0, n) == 0
+    assert min_count(5e-324, n) == 1
+    assert max_count(5e-324, n) == 0
+    assert min_count(math.nextafter(1, 0), n) == n
+    assert max_count(math.nextafter(1, 0), n) == n - 1
+    assert min_count(1.0, n) == max_count(1.0, n) == max_count(1.7e308, n) == n
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 50), st.data())
+def test_counts_of_a_fractional_number_of_rows_are_exact(n: int, d: int, m: int, data: st.DataObject) -> None:
+    rows, k = Fraction(n * m, d), data.draw(st.integers(0, max(n * m // d, 0)))
+    assert min_count(float(k / rows), rows) == k
 
 
 def test_a_share_printed_in_decimals_means_its_count() -> None:

@@ -122,8 +122,8 @@ def test_the_order_of_rows_and_the_numbers_of_classes_do_not_matter(n_classes: i
 
 def test_only_the_order_of_confidence_matters_not_its_scale() -> None:
     draw = simulate(10, 2.5, "uniform", 0.2)
-    sharper = draw.probabilities**2
-    assert rk.estimate_contamination(sharper, draw.labels) == estimate(draw)  # argmax and second choice are the same
+    softer = 0.5 * draw.probabilities + 0.5 / draw.probabilities.shape[1]
+    assert rk.estimate_contamination(softer, draw.labels) == estimate(draw)  # argmax and second choice are the same
 
 
 @settings(max_examples=15)
@@ -190,6 +190,11 @@ HALVES = np.full((4, 2), 0.5)
         (HALVES - 1, [0, 1, 0, 1], "probabilities >= 0, .* softmax"),
         (HALVES * np.nan, [0, 1, 0, 1], "non-finite"),
         (HALVES * np.inf, [0, 1, 0, 1], "non-finite"),
+        (HALVES.astype(complex), [0, 1, 0, 1], "real numbers"),
+        (HALVES * 0, [0, 1, 0, 1], "sum to 1 in each row, got sums from 0 to 0"),
+        (HALVES * [[1], [1], [1], [0]], [0, 1, 0, 1], "sum to 1 in each row, got sums from 0 to 1"),
+        (HALVES * 1.1, [0, 1, 0, 1], "sum to 1 in each row, got sums from 1.1 to 1.1"),
+        (HALVES * 1e300, [0, 1, 0, 1], "sum to 1"),
     ],
 )
 def test_bad_input_gets_a_clear_error(probabilities: object, labels: object, message: str) -> None:

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -95,7 +98,8 @@ def test_the_threshold_is_the_largest_loss_with_enough_rows_above(instance: Inst
     losses = instance.losses
     share_above = [(losses > loss).sum() / len(losses) for loss in losses]
     qualified = [loss for loss, share in zip(losses, share_above, strict=True) if share >= contamination]
-    assert float(rk.threshold_for(losses, contamination)) == max(qualified, default=np.inf)
+    most = losses.min() if losses.min() < losses.max() else np.inf  # no more than all but the rows of least loss
+    assert float(rk.threshold_for(losses, contamination)) == max(qualified, default=most)
 
 
 @given(st.sampled_from([10, 100, 1000, 18_623]), st.integers(0, 99))
@@ -103,7 +107,109 @@ def test_a_share_of_distinct_losses_removes_exactly_its_rows(n: int, percent: in
     losses = torch.randperm(n, generator=torch.Generator().manual_seed(n)).double()
     removed = int((rk.optimal_weights(losses, contamination=percent / 100) == 0).sum())
     expected = -(-n * percent // 100)  # rounded up, but 7 % of 100 is 7 though 0.07 * 100 > 7
-    assert removed == (expected if expected < n else 0)  # no loss has all rows above it
+    assert removed == min(expected, n - 1)  # the row of least loss stays
+
+
+ROW = torch.tensor([0.0, 1.0, 2.0])
+NEAR_ONE = [0.99, 0.999, np.nextafter(1, 0)]
+
+
+@pytest.mark.parametrize("contamination", NEAR_ONE)
+@pytest.mark.parametrize("spread", ["argmin", "kept"])
+def test_a_noise_rate_near_one_keeps_only_the_rows_of_least_loss(contamination: float, spread: str) -> None:
+    losses = torch.rand(60, generator=torch.Generator().manual_seed(0))
+    weights = rk.optimal_weights(losses, contamination=contamination, spread=spread)
+    assert weights.nonzero()[:, 0].tolist() == [int(losses.argmin())]
+    assert float(weights.sum()) == pytest.approx(60)
+    losses[[3, 5, 7]] = 0.0
+    weights = rk.optimal_weights(losses, contamination=contamination, spread=spread)
+    assert weights.nonzero()[:, 0].tolist() == [3, 5, 7]  # they tie
+    assert torch.equal(weights, rk.optimal_weights(losses, gamma=1e-30))  # the most that the linear program removes
+    losses[9] = torch.inf
+    assert rk.optimal_weights(losses, contamination=contamination).nonzero()[:, 0].tolist() == [3, 5, 7]
+
+
+def test_one_row_is_never_removed() -> None:
+    assert rk.optimal_weights([1.0], contamination=0.999).tolist() == [1]
+    assert rk.optimal_weights([1.0, 2.0], contamination=0.999).tolist() == [2, 0]
+
+
+def test_more_ties_at_the_least_loss_than_are_to_stay_remove_all_others() -> None:
+    losses = torch.tensor([0.0, 0.0, 0.0, 1.0, 2.0])
+    assert rk.optimal_weights(losses, contamination=0.5, spread="kept").eq(0).tolist() == [False] * 3 + [True] * 2
+
+
+def test_one_float_above_a_fraction_of_rows_removes_one_row_more() -> None:
+    losses = torch.arange(60.0)
+    for k in range(59):
+        assert int(rk.optimal_weights(losses, contamination=k / 60).eq(0).sum()) == k
+        assert int(rk.optimal_weights(losses, contamination=float(np.nextafter(k / 60, 1))).eq(0).sum()) == k + 1
+
+
+def test_an_argument_without_a_name_is_refused() -> None:
+    for call in (lambda: rk.RRM(0.2), lambda: rk.RRM("auto"), lambda: rk.RRM(0.2, mu=0.5), lambda: rk.RRM(None, 0.2)):
+        with pytest.raises(
+            TypeError, match=r"need RRM\(contamination=...\) or RRM\(gamma=...\), got RRM\(.*name the number"
+        ):
+            call()
+    assert pickle.loads(pickle.dumps(rk.RRM(gamma=0.5))) == copy.deepcopy(rk.RRM(gamma=0.5)) == rk.RRM(gamma=0.5)  # noqa: S301
+
+
+def test_numbers_of_any_kind_become_floats() -> None:
+    assert (
+        rk.RRM(contamination=np.float64(0.25)) == rk.RRM(contamination=torch.tensor(0.25)) == rk.RRM(contamination=0.25)
+    )
+    assert isinstance(rk.RRM(contamination=0).contamination, float)
+    assert isinstance(rk.RRM(gamma=1).gamma, float)
+
+
+LARGE = 1.7e308
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_mean_overflows_unless_it_is_too_large_itself(sign: int) -> None:
+    losses, ones = np.full(4, sign * LARGE), np.ones(4)
+    assert float(rk.objective(losses, ones, gamma=1.0)) == sign * LARGE
+    assert float(rk.optimal_value(losses, gamma=1.0)) == sign * LARGE
+    assert float(rk.objective(losses, [4.0, 0, 0, 0], gamma=LARGE)) == pytest.approx(sign * LARGE + LARGE * 0.75)
+    assert float(rk.objective(losses, 3 * ones, gamma=1.0)) == sign * np.inf
+    assert float(rk.optimality_gap(losses, ones, gamma=1.0)) == 0
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.float32, 3e38), (np.float64, LARGE)])
+def test_losses_of_both_signs_near_the_largest_float_have_a_gap(dtype: type, large: float) -> None:
+    losses = np.array([-large, 0, large], dtype=dtype)
+    for contamination in (0.0, 0.3, 0.6, 0.999):
+        weights = rk.optimal_weights(losses, contamination=contamination)
+        threshold = rk.threshold_for(losses, contamination)
+        assert float(rk.optimality_gap(losses, weights, threshold=threshold)) == 0
+        assert float(rk.optimality_gap(losses, np.roll(weights, 1), threshold=threshold)) >= 0
+    assert rk.is_optimal(losses, [3, 0, 0], 1.0)
+
+
+def test_a_prior_of_any_scale_is_scaled_to_mean_one() -> None:
+    for scale in (1e-300, 1.0, 0.5 * LARGE):
+        weights = rk.optimal_weights(np.zeros(4), gamma=1.0, prior=scale * np.array([1.0, 1, 2, 2]))
+        np.testing.assert_allclose(weights, [2 / 3, 2 / 3, 4 / 3, 4 / 3])
+
+
+@pytest.mark.parametrize(
+    "array",
+    ["abc", ["a", "b", "c"], [1, 2, 3j], [[1, 2], [3]], None, [None, 1, 2], np.array(["2020"] * 3, "datetime64[Y]")],
+)
+def test_an_array_of_anything_but_real_numbers_is_refused(array: object) -> None:
+    calls = [
+        lambda: rk.optimal_weights(array, gamma=1.0),
+        lambda: rk.threshold_for(array, 0.5),
+        lambda: rk.objective(ROW, array, gamma=1.0),
+        lambda: rk.RRM(gamma=1.0)(array, ROW),
+        lambda: rk.RRM(gamma=1.0)(ROW, array),
+        lambda: rk.SampleWeights(3, rk.RRM(gamma=1.0), prior="abc" if array is None else array),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="need an array of ") as caught:
+            call()
+        assert "\n" not in str(caught.value)
 
 
 def test_ties_at_the_quantile_are_removed_together_or_not_at_all() -> None:
@@ -236,9 +342,6 @@ def test_the_rule_carries_a_prior() -> None:
     torch.testing.assert_close(weights, torch.tensor([1.0, 2.0, 0.0]))
 
 
-ROW = torch.tensor([0.0, 1.0, 2.0])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -272,6 +375,17 @@ ROW = torch.tensor([0.0, 1.0, 2.0])
         (lambda: rk.RRM(gamma=1.0, contamination=0.1), "pass exactly one"),
         (lambda: rk.RRM(gamma=1.0, mu=0.0), r"mu in \(0, 1\], got 0.0"),
         (lambda: rk.RRM(gamma=1.0, penalty="l2"), "one of 'tv', 'l1'; got 'l2'"),
+        (lambda: rk.RRM(gamma="1"), "need gamma to be a number, got '1'"),
+        (lambda: rk.RRM(gamma=True), "need gamma to be a number, got True"),
+        (lambda: rk.RRM(gamma=10**400), "need gamma to be a number"),
+        (lambda: rk.RRM(contamination=[0.1, 0.2]), r"contamination in .* to be a number, got \[0.1, 0.2\]"),
+        (lambda: rk.RRM(gamma=1.0, mu="x"), "need mu to be a number, got 'x'"),
+        (lambda: rk.RRM(gamma=1.0, mu=float("nan")), r"mu in \(0, 1\], got nan"),
+        (lambda: rk.RRM(gamma=1.0, spread=["kept"]), "one of 'argmin', 'kept'"),
+        (lambda: rk.wasserstein_value(ROW, budget="x"), "need budget to be a number, got 'x'"),
+        (lambda: rk.wasserstein_value(ROW, multiplier="x"), "need multiplier to be a number, got 'x'"),
+        (lambda: rk.optimality_gap(ROW, [1.0] * 3, threshold=float("nan")), "at least the smallest loss, 0; got nan"),
+        (lambda: rk.optimality_gap(ROW, [1.0] * 3, threshold="x"), "need threshold to be a number, got 'x'"),
         (lambda: rk.RRM(gamma=1.0)(ROW, torch.ones(2)), r"shape \(2,\) for 3 losses"),
     ],
 )

@@ -23,12 +23,24 @@ def blocks(n: int, size: int = 1 << 15) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, n, size))
 
 
-def as_numpy(array: Array) -> Vector:
-    """The values in float32 or float64, whichever holds them; no copy if they are on the CPU and in one of these."""
+def read_array(array: Array) -> NDArray[Any]:
+    """The array in NumPy, if it holds real numbers; no copy if it is on the CPU."""
     if isinstance(array, Tensor):
         array = array.detach().cpu()
-        array = (array.float() if array.dtype in (torch.float16, torch.bfloat16) else array).numpy()
-    values = np.asarray(array)
+        array = (array.float() if array.dtype == torch.bfloat16 else array).numpy()
+    try:
+        values = np.asarray(array)
+    except ValueError:
+        raise ValueError("need an array of numbers, got rows of different lengths") from None
+    if values.dtype.kind not in "fiub":
+        kind = type(array).__name__ if array is None or isinstance(array, str) else values.dtype
+        raise ValueError(f"need an array of real numbers, got {kind}")
+    return values
+
+
+def as_numpy(array: Array) -> Vector:
+    """The values in float32 or float64, whichever holds them; no copy if they are on the CPU and in one of these."""
+    values = read_array(array)
     if values.dtype == np.float16:
         return values.astype(np.float32)
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -35,15 +36,19 @@ def kth_largest(values: Vector, k: int) -> tuple[Real, Real]:
     return _order(values, k)
 
 
-def min_count(fraction: float, n: int) -> int:
-    """Least k with k / n >= fraction. Rounding up `fraction * n` would make 8 rows of 0.07 * 100."""
-    k = math.ceil(fraction * n)
-    return k - 1 if k > 0 and (k - 1) / n >= fraction else k
+def min_count(fraction: float, n: int | Fraction) -> int:
+    """Least k with k / n >= fraction, where k / n is the float nearest to it: 7 of 100 rows are 0.07.
+
+    `fraction * n` is rounded: 0.07 * 100 is above 7, and the float after 7 / 100 times 100 may be 7.
+    """
+    k = math.ceil(Fraction(fraction) * n)
+    return k - 1 if k > 0 and float(Fraction(k - 1) / n) >= fraction else k
 
 
 def max_count(fraction: float, n: int) -> int:
-    """Largest k <= n with k / n <= fraction."""
-    k = math.floor(min(fraction, 1.0) * n)
+    """Largest k <= n with k / n <= fraction, where k / n is the float nearest to it."""
+    numerator, denominator = min(fraction, 1.0).as_integer_ratio()
+    k = numerator * n // denominator
     return k + 1 if k < n and (k + 1) / n <= fraction else k
 
 

@@ -92,7 +92,7 @@ class Alternating(MetaEstimatorMixin, BaseEstimator):
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int | np.integer) or self.rounds < 1:
             raise ValueError(f"need rounds to be an integer >= 1, got {self.rounds!r}")
         contamination = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-        return RRM(self.gamma, contamination, self.mu, self.spread)
+        return RRM(gamma=self.gamma, contamination=contamination, mu=self.mu, spread=self.spread)
 
     def _task(self, x: Any, y: NDArray[Any], kept: NDArray[np.bool_]) -> Task:
         if not kept.all():

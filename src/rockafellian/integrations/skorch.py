@@ -137,7 +137,7 @@ class RRMNetClassifier(NeuralNetClassifier):
         """Make the weights of n rows, or check that the ones to resume with have as many."""
         if self.sample_weights_ is None:
             contamination = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-            rule = RRM(self.gamma, contamination, self.mu, self.spread)
+            rule = RRM(gamma=self.gamma, contamination=contamination, mu=self.mu, spread=self.spread)
             self.sample_weights_ = SampleWeights(n, rule, per_class=self.per_class)
         elif len(self.sample_weights_) != n:
             raise ValueError(

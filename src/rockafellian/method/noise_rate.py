@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from rockafellian._internal.arrays import Array
+from rockafellian._internal.arrays import Array, read_array
 
 Floats = NDArray[np.floating[Any]]
 
@@ -35,6 +34,8 @@ PEOPLE_PENALTY = 2.0
 #: What a noise rate must gain in log-likelihood over 0, and what bounds a 90 % interval.
 MIN_GAIN, INTERVAL_WIDTH = 1.0, 1.35
 BINS = 10
+#: How far the probabilities of a row may be from a sum of 1, as when they are written with two digits.
+MAX_DEVIATION = 0.05
 RATES = np.arange(0, 0.951, 0.01)
 PRECISION = np.float32  # logarithms are most of the work, and this is enough
 #: E, A and B of model errors. A model that cannot tell two classes apart is wrong in half of the rows.
@@ -192,24 +193,32 @@ def _peak(profile: Floats, best: int) -> float:
 
 
 def _read(probabilities: Array, labels: Array) -> tuple[Floats, NDArray[np.intp]]:
-    p, given = (
-        np.asarray(part.detach().cpu() if isinstance(part, Tensor) else part) for part in (probabilities, labels)
-    )
+    p, given = read_array(probabilities), read_array(labels)
     if p.ndim != 2 or p.shape[1] < 2 or given.shape != p.shape[:1] or len(p) == 0:
         raise ValueError(
             f"need probabilities (rows, classes) of two classes or more and one label a row, "
             f"got {p.shape} and {given.shape}"
         )
-    if given.dtype.kind not in "iub" or given.min() < 0 or given.max() >= p.shape[1]:
+    if given.dtype.kind not in "iub":
+        raise ValueError(f"need integers as labels from 0 to {p.shape[1] - 1}, got numbers of {given.dtype}")
+    if given.min() < 0 or given.max() >= p.shape[1]:
         raise ValueError(f"need labels from 0 to {p.shape[1] - 1}, got {given.min()} to {given.max()} of {given.dtype}")
     if not (np.isfinite(p).all() and p.min() >= 0):
         raise ValueError("need probabilities >= 0, got negative or non-finite ones; apply softmax to logits first")
+    sums = p.sum(1, dtype=np.float64)
+    if not (abs(sums - 1) <= MAX_DEVIATION).all():
+        raise ValueError(
+            f"need probabilities that sum to 1 in each row, got sums from {sums.min():g} to {sums.max():g}; "
+            "apply softmax to logits first, or divide each row by its sum"
+        )
     return p.astype(np.float64), given.astype(np.intp)
 
 
 def _read_mass(weights: Array, n: int) -> Floats:
-    mass = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights).astype(np.float64)
+    mass = read_array(weights).astype(np.float64)
     if mass.shape != (n,) or not (np.isfinite(mass).all() and mass.min() > 0):
         raise ValueError(f"need {n} positive finite weights, one per row, got shape {mass.shape}; leave rows of 0 out")
+    with np.errstate(over="ignore"):
+        mass = mass if np.isfinite(mass.sum()) else mass / mass.max()
     scaled: Floats = mass * max(1.0, n / mass.sum())
     return scaled

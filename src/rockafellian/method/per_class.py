@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -148,11 +149,11 @@ def _split_all(rule: RRM, rows: Rows, evidence: LabelEvidence, limit: float) -> 
     Its contamination is larger where the network disagrees with more of its labels; over all classes it is the rule's.
     """
     comm = rows.losses.comm
-    overall = fraction(evidence.disagrees, comm)
+    disagreements = _total(evidence.disagrees, comm)
     parts = []
     for label in np.flatnonzero(_count(evidence.labels, comm)) - 1:
         at = np.flatnonzero(evidence.labels == label)
-        own = _for_class(rule, evidence.disagrees[at], overall, comm)
+        own = _for_class(rule, evidence.disagrees[at], Fraction(rows.losses.n, max(disagreements, 1)), comm)
         losses = read_losses(rows.losses.values[at], comm=comm)
         removed = losses.values > own.threshold(losses)
         parts.append((_at_limit(own, losses, limit) if fraction(removed, comm) > limit else own, at))
@@ -182,24 +183,29 @@ def _crowded(removed: Mask, labels: NDArray[np.int32], limit: float, comm: Comm)
         both[0] += np.bincount(shifted, minlength=n_labels)
         both[1] += np.bincount(shifted[removed[rows]], minlength=n_labels)
     rows_of, removed_of = comm.totals(both)
-    found: list[int] = (np.flatnonzero(removed_of > limit * rows_of) + UNKNOWN).tolist()
+    found: list[int] = (np.flatnonzero(removed_of / np.maximum(rows_of, 1) > limit) + UNKNOWN).tolist()
     return found
 
 
-def _for_class(rule: RRM, disagrees: Mask, overall: float, comm: Comm) -> RRM:
+def _for_class(rule: RRM, disagrees: Mask, rows_per_disagreement: Fraction, comm: Comm) -> RRM:
     """The rule for one class: a contamination in proportion to how often the network disagrees, in whole rows."""
     if rule.gamma is not None:
         return rule
     assert isinstance(rule.contamination, float)
-    n = int(comm.total(len(disagrees)))
-    own = rule.contamination * fraction(disagrees, comm) / overall if overall else 0.0
-    return rule.with_contamination(min(min_count(own, n), n - 1) / n)
+    n, own = int(comm.total(len(disagrees))), _total(disagrees, comm)
+    wanted = min_count(rule.contamination, own * rows_per_disagreement) if own else 0
+    return rule.with_contamination(min(wanted, n - 1) / n)
 
 
 def _at_limit(rule: RRM, losses: Losses, limit: float) -> RRM:
     """A rule that removes as many of these rows as the limit allows; rows that tie there all stay."""
     edge, _ = losses.comm.kth_largest(losses.values, max_count(limit, losses.n) + 1)
     return rule.with_contamination(fraction(losses.values > edge, losses.comm))
+
+
+def _total(mask: Mask, comm: Comm) -> int:
+    """How many of all rows, wherever they lie, are in the mask."""
+    return int(comm.total(int(np.count_nonzero(mask))))
 
 
 def fraction(mask: Mask, comm: Comm) -> float:

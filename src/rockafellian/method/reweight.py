@@ -25,8 +25,10 @@ from rockafellian._internal.validation import (
     check_choice,
     mean_of,
     read_losses,
+    read_number,
     read_prior,
     read_weights,
+    safe_mean,
 )
 
 Spread: TypeAlias = Literal["argmin", "kept"]
@@ -86,7 +88,9 @@ def optimal_weights(
 def threshold_for(losses: Array, contamination: float) -> Tensor:
     """Largest loss that leaves at least `contamination * N` rows strictly above it.
 
-    The l_{1-C'} of Algorithm 1; `inf`, i.e. remove nothing, if no loss qualifies. Infinite losses always lie above.
+    The l_{1-C'} of Algorithm 1. If no loss qualifies, it is the least one: rows of least loss are never removed, and
+    to remove all others is the most that the linear program does, as gamma goes to 0. It is `inf` if all losses are
+    equal. Infinite losses always lie above.
 
     >>> import torch
     >>> threshold_for(torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.5)
@@ -119,7 +123,8 @@ def is_optimal(
     w, q = read_weights(weights, values), read_prior(prior, values)
     rounding = 8 * np.finfo(values.dtype).eps * max(abs(c.c_min), abs(threshold))
     least = np.where(values < threshold - rounding, q, 0)
-    greatest = np.where(values <= c.c_min + rounding, np.inf, np.where(values <= threshold + rounding, q, 0))
+    with np.errstate(over="ignore"):
+        greatest = np.where(values <= c.c_min + rounding, np.inf, np.where(values <= threshold + rounding, q, 0))
     mean_is_one = abs(w.mean(dtype=np.float64) - 1) <= tolerance
     return bool(mean_is_one and np.all(w >= least - tolerance) and np.all(w <= greatest + tolerance))
 
@@ -129,15 +134,15 @@ def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | Non
     _check_one_of(gamma, None)
     values = read_losses(losses).values
     w, q = read_weights(weights, values).astype(np.float64), read_prior(prior, values)
-    expected_loss = np.where(w == 0, 0, values) @ w / len(values)
-    return to_scalar(expected_loss + gamma / 2 * np.abs(w - q).mean(), losses)
+    expected_loss = safe_mean(np.where(w == 0, 0, values), w)
+    return to_scalar(expected_loss + float(gamma) / 2 * float(np.abs(w - q).mean()), losses)
 
 
 def optimal_value(losses: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """The linear program's optimum v(theta) of eq. (3), in closed form: mean(q * min(c, c_min + gamma))."""
     c = read_losses(losses)
     capped = np.minimum(c.values, _threshold(c, gamma, None))
-    return to_scalar((capped * read_prior(prior, c.values)).mean(dtype=np.float64), losses)
+    return to_scalar(safe_mean(capped * read_prior(prior, c.values)), losses)
 
 
 def optimality_gap(
@@ -160,13 +165,19 @@ def optimality_gap(
     mean, least = mean_of(w), w.min(initial=0)
     if not (abs(mean - 1) < 1e-3 and least >= -1e-6):
         raise ValueError(f"need weights >= 0 with mean 1, got mean {mean:g} and minimum {least:g}; multiply p_i by N")
-    given = _threshold(c, gamma, None) if threshold is None else c.values.dtype.type(float(threshold))
+    edge = math.nan if threshold is None else read_number("threshold", threshold)
+    if threshold is not None and not edge >= c.c_min:
+        raise ValueError(f"need a threshold of at least the smallest loss, {c.c_min:g}; got {threshold}")
+    given = _threshold(c, gamma, None) if threshold is None else c.values.dtype.type(edge)
     return to_scalar(excess_cost(c, w, q, given) / c.n, losses)
 
 
 def excess_cost(c: Losses, w: Vector, q: Vector, threshold: float | Real) -> float:
     """N times the optimality gap of weights w over the rows that are here."""
     cap = min(c.values.dtype.type(threshold), np.finfo(c.values.dtype).max)  # so that 0 * (cap - c) is 0
+    with np.errstate(over="ignore"):
+        if np.isinf(cap - c.c_min):  # losses of both signs near the largest float
+            return 4 * excess_cost(replace(c, values=c.values / 4, c_min=c.c_min / 4), w, q, cap / 4)
     parts = (_excess(c.values[rows], w[rows], q[rows], c.c_min, cap) for rows in blocks(len(c.values)))
     return sum(parts, 0.0)
 
@@ -189,15 +200,17 @@ def wasserstein_value(
     if np.isinf(c.largest):
         raise ValueError("need finite losses, as the Proposition does; got +inf: leave those rows out")
     lowest = max(-float(c.c_min), 0.0)
+    multiplier = None if multiplier is None else read_number("multiplier", multiplier)
+    budget = None if budget is None else read_number("budget", budget)
     if multiplier is None:
         multiplier = max(_loss_at_edge(values, budget), lowest)
     if not lowest <= multiplier < math.inf:
         raise ValueError(f"need a finite multiplier >= {lowest:g}, or v_MIX has no minimum; got {multiplier}")
-    value = np.minimum(values, multiplier).mean() - multiplier * (budget or 0.0)
+    value = safe_mean(np.minimum(values, multiplier)) - multiplier * (budget or 0.0)
     return WassersteinValue(to_scalar(value, losses), to_scalar(multiplier, losses))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RRM:
     """The rule of Algorithm 3: weights -> (1 - mu) * weights + mu * optimal_weights(losses).
 
@@ -213,21 +226,28 @@ class RRM:
     spread: Spread = "kept"
     penalty: Penalty = "tv"
 
+    def __new__(cls, *unnamed: object, **_: object) -> RRM:
+        """A rule, unless an argument has no name: a bare 0.2 could be either of two."""
+        if unnamed:
+            raise TypeError(f"need RRM(contamination=...) or RRM(gamma=...), got RRM({unnamed[0]!r}); name the number")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
-        if self.gamma is None and self.contamination is None:
-            object.__setattr__(self, "contamination", "auto")
-        _check_one_of(self.gamma, 0.0 if self.contamination == "auto" else self.contamination)
         check_choice("spread", self.spread, get_args(Spread))
         check_choice("penalty", self.penalty, get_args(Penalty))
-        if self.mu is None:
-            object.__setattr__(self, "mu", 0.5 if self.contamination is None else 1.0)
-        elif not 0 < self.mu <= 1:
-            raise ValueError(f"need mu in (0, 1], got {self.mu}; 1 replaces the weights, 0.5 goes half-way")
+        auto = self.auto or (self.gamma is None and self.contamination is None)
+        gamma, contamination = _check_one_of(self.gamma, 0.0 if auto else self.contamination)
+        mu = (0.5 if contamination is None else 1.0) if self.mu is None else read_number("mu", self.mu)
+        if not 0 < mu <= 1:
+            raise ValueError(f"need mu in (0, 1], got {mu}; 1 replaces the weights, 0.5 goes half-way")
+        numbers = {"gamma": gamma, "contamination": "auto" if auto else contamination, "mu": mu}
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
 
     @property
     def auto(self) -> bool:
         """Whether the noise rate is to be estimated."""
-        return self.contamination == "auto"
+        return isinstance(self.contamination, str) and self.contamination == "auto"
 
     def with_contamination(self, contamination: float) -> RRM:
         """The same rule with this noise rate."""
@@ -254,7 +274,7 @@ class RRM:
 
     @property
     def _fraction(self) -> float | None:
-        if self.contamination == "auto":
+        if isinstance(self.contamination, str):
             raise ValueError(
                 "need a contamination, which RRM() leaves to SampleWeights to estimate; "
                 "pass RRM(contamination=0.2) or RRM().with_contamination(0.2)"
@@ -264,12 +284,14 @@ class RRM:
     @property
     def _eq3_gamma(self) -> float | None:
         # Paper: gamma * ||u||_1 of Algorithm 3 is the (gamma / 2) * ||u||_1 of eq. (3) at twice the gamma.
-        return 2 * self.gamma if self.gamma is not None and self.penalty == "l1" else self.gamma
+        if self.gamma is None or self.penalty == "tv":
+            return self.gamma
+        return min(2 * self.gamma, float(np.finfo(np.float64).max))
 
 
 def _threshold(c: Losses, gamma: float | None, contamination: float | None) -> Real:
     """The loss above which rows are removed, c_min + gamma or l_{1-C'}: one number serves both modes."""
-    _check_one_of(gamma, contamination)
+    gamma, contamination = _check_one_of(gamma, contamination)
     if contamination is not None:
         return _quantile(c, contamination)
     with np.errstate(over="ignore"):
@@ -282,8 +304,9 @@ def _quantile(c: Losses, contamination: float) -> Real:
     if rows_above == 0:
         return c.largest_finite  # an infinite loss is removed whatever the contamination
     _, below = c.comm.kth_largest(c.values, rows_above)
-    none_qualifies = c.largest_finite if np.isinf(c.largest) else c.values.dtype.type(np.inf)
-    return below if below > -np.inf else none_qualifies
+    if below > -np.inf:
+        return below
+    return c.c_min if c.c_min < c.largest else c.values.dtype.type(np.inf)
 
 
 def _weights_at(c: Losses, threshold: Real, spread: Spread, q: Vector | None) -> Vector:
@@ -312,10 +335,10 @@ def _weights_at(c: Losses, threshold: Real, spread: Spread, q: Vector | None) ->
 def _excess(c: Vector, w: Vector, q: Vector, c_min: Real, cap: Real) -> float:
     """What these rows add to the objective beyond the optimum, whose multiplier is c_min + gamma / 2."""
     capped, moved = np.minimum(c, cap), w - q
-    given = np.maximum(moved, 0) * (capped - c_min)  # to a row that is not of least loss
-    taken = np.minimum(moved, 0) * (capped - cap)  # from a row below the threshold
-    left = np.flatnonzero((c > cap) & (w > 0))  # on a row above it
+    left = np.flatnonzero((c > cap) & (w > 0))  # on a row above the threshold
     with np.errstate(over="ignore"):
+        given = np.maximum(moved, 0) * (capped - c_min)  # to a row that is not of least loss
+        taken = np.minimum(moved, 0) * (capped - cap)  # from a row below it
         return float((given + taken).sum(dtype=np.float64) + (w[left] * (c[left] - cap)).sum(dtype=np.float64))
 
 
@@ -327,12 +350,18 @@ def _loss_at_edge(values: Vector, budget: float | None) -> float:
     return float(kth_largest(values, removed + 1)[0]) if removed < len(values) else 0.0
 
 
-def _check_one_of(gamma: float | None, contamination: float | None) -> None:
+def _check_one_of(gamma: object, contamination: object) -> tuple[float, None] | tuple[None, float]:
+    """Gamma and contamination as floats, of which one must be given."""
     if (gamma is None) == (contamination is None):
         raise ValueError(
             f"need gamma or contamination, got gamma={gamma} and contamination={contamination}; pass exactly one"
         )
-    if gamma is not None and not 0 < gamma < math.inf:
-        raise ValueError(f"need a finite gamma > 0, in units of the loss; got {gamma}")
-    if contamination is not None and (isinstance(contamination, str) or not 0 <= contamination < 1):
+    if gamma is not None:
+        gamma = read_number("gamma", gamma)
+        if not 0 < gamma < math.inf:
+            raise ValueError(f"need a finite gamma > 0, in units of the loss; got {gamma}")
+        return gamma, None
+    contamination = read_number("contamination in [0, 1), a fraction of the rows,", contamination)
+    if not 0 <= contamination < 1:
         raise ValueError(f"need a contamination in [0, 1), a fraction of the rows; got {contamination!r}")
+    return None, contamination

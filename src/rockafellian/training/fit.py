@@ -21,6 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rockafellian._internal.arrays import Array
 from rockafellian._internal.comm import is_distributed, peer_failure, rank
+from rockafellian._internal.validation import is_integer
 from rockafellian.attacks import Attack
 from rockafellian.training.data import Rows
 from rockafellian.training.epoch import Run
@@ -107,6 +108,8 @@ def fit(
         progress: "bar", "lines", "quiet", or "auto" for a bar on a terminal and lines elsewhere.
         on_epoch: called with each epoch before it is saved; an interrupted epoch that is trained again is seen again.
     """
+    _check_kinds(model, optimizer, weights, epochs, batch_size, accumulate, seed)
+    _check_functions(loss=loss, attack=attack, transform=transform, stop=stop, on_epoch=on_epoch)
     options = Options(
         batch_size=batch_size,
         accumulate=accumulate,
@@ -146,6 +149,26 @@ def fit(
                 saved.save()
             display.epoch(record)
     return run.history
+
+
+def _check_kinds(model: object, optimizer: object, weights: object, *integers: object) -> None:
+    """Raise unless each argument is of the kind that `fit` needs."""
+    if not isinstance(model, nn.Module) or not hasattr(optimizer, "zero_grad"):
+        raise ValueError(f"need a torch network and an optimizer, got {type(model).__name__} and {optimizer!r}")
+    if weights is not None and not isinstance(weights, SampleWeights):
+        raise ValueError(f"need weights to be SampleWeights or None, got {weights!r}; pass SampleWeights(n, rule)")
+    for name, value in zip(("epochs", "batch_size", "accumulate", "seed"), integers, strict=True):
+        if not is_integer(value):
+            raise ValueError(f"need {name} to be an integer, got {value!r}")
+
+
+def _check_functions(**functions: object) -> None:
+    """Raise unless each is a function; the loss may be a name, and others may be None."""
+    for name, value in functions.items():
+        if not callable(value) and not (isinstance(value, str) if name == "loss" else value is None):
+            raise ValueError(
+                f"need {name} to be a function{' or the name of a loss' * (name == 'loss')}, got {value!r}"
+            )
 
 
 def _train(run: Run, epochs: int, stop: Callable[[Epoch], bool] | None, display: Display) -> Iterator[Epoch]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from rockafellian._internal.arrays import UNKNOWN
 from rockafellian._internal.comm import gather_chunks, gathered
 from rockafellian.weights.holdout import DeviceSums, HoldOut
-from rockafellian.weights.predictions import LABEL, check_labels, predict, read_logits
+from rockafellian.weights.predictions import LABEL, MARGIN, PROBABILITY, check_labels, predict, read_logits
 
 #: So many numbers are kept on the CPU at most.
 MAX_BUFFERED = 1 << 18
@@ -41,6 +41,18 @@ class Observed(NamedTuple):
         if known.all():
             return (self.rows, self.predictions) if len(known) else None
         return (self.rows[known], self.predictions[:, known]) if known.any() else None
+
+    def split_undefined(self) -> tuple[Observed, NDArray[np.int64]]:
+        """What has a loss above -inf and logits without NaN, and the rows of all else."""
+        numbers = (self.losses > -np.inf) & ~np.isnan(self.predictions[PROBABILITY] + self.predictions[MARGIN])
+        held = self.held_out
+        if held.sums.isnan().any():
+            known = ~held.sums.isnan().any(1)
+            held = HeldOut(held.slots[known], held.sums[known], held.counts[known])
+        if numbers.all():
+            return self._replace(held_out=held), self.rows[:0]
+        left = Observed(self.rows[numbers], self.losses[numbers], self.predictions[:, numbers], held)
+        return left, self.rows[~numbers]
 
 
 class BatchBuffer:
@@ -77,11 +89,13 @@ class BatchBuffer:
         self, rows: Tensor, losses: Tensor, logits: Tensor | None, labels: Tensor | None, holdout: HoldOut | None
     ) -> None:
         """Keep a few numbers of each row where they are, without asking anything of them."""
-        at = rows.to(losses.device, torch.int32, non_blocking=True).view(torch.float32)  # the bits, in one matrix
+        rows = rows.to(losses.device, non_blocking=True).clamp(-1, len(self.rows))  # 32 bits would wrap around
+        at = rows.to(torch.int32).view(torch.float32)  # the bits, in one matrix
         if logits is None or labels is None:
             known = torch.full((4, len(at)), float(UNKNOWN), device=losses.device)
         else:
             z, given = read_logits(logits, labels)
+            given = given - (given < 0).to(given.dtype)  # or a label of -1 would be taken for an unknown one
             known, self._n_classes = predict(z, given), z.shape[1]
             if holdout is not None:
                 self._sums = self._sums or DeviceSums(holdout, len(self.rows), z)
@@ -120,7 +134,7 @@ class BatchBuffer:
         predictions = everything[2:].numpy()
         labels = predictions[LABEL][predictions[LABEL] != UNKNOWN]
         if len(labels):
-            check_labels(labels, self._n_classes)
+            check_labels(labels + (labels < 0), self._n_classes)
         held_out = nothing_held_out()
         if self._sums is not None:
             held_out = HeldOut(*self._sums.on_host())

@@ -15,6 +15,7 @@ from torch import Tensor
 from rockafellian._internal.comm import LOCAL, Comm
 from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
 from rockafellian.weights.predictions import Predictions
+from rockafellian.weights.states import MAX_COUNT, Entry, check_names, check_state, damaged
 
 #: The fraction of the rows that is held out, and how many at most: more would not sharpen the estimate.
 FRACTION, MAX_ROWS = 0.2, 10_000
@@ -34,6 +35,7 @@ class HoldOut:
             raise ValueError(f"need at least two rows to estimate the noise rate, got {n_samples}")
         drawn = _draw(n_samples, max(1, min(round(FRACTION * n_samples), MAX_ROWS)), seed)
         among = range(n_samples) if among is None else among
+        self._n_rows = len(among)
         #: Those of the rows drawn that are in `among`, counted from its start; in order.
         self.rows = drawn[(drawn >= among.start) & (drawn < among.stop)] - among.start
         self._sums = torch.zeros(len(self.rows), 0)
@@ -52,6 +54,11 @@ class HoldOut:
             return
         if self._sums.shape[1] == 0:
             self._sums = torch.zeros(len(self.rows), sums.shape[1])
+        if self._sums.shape[1] != sums.shape[1]:
+            raise ValueError(
+                f"need logits of {self._sums.shape[1]} classes as before, got {sums.shape[1]}; "
+                "a network must not change its number of outputs in a run"
+            )
         self._sums.index_add_(0, slots, sums)
         self._counts.index_add_(0, slots, counts)
 
@@ -85,8 +92,30 @@ class HoldOut:
         """A copy, as tensors only."""
         return {name.removeprefix("_"): getattr(self, name).clone() for name in self._TENSORS}
 
+    def check_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Raise unless this is a `state_dict` of rows held out among as many."""
+        check_names("HoldOut", state, [name.removeprefix("_") for name in self._TENSORS])
+        rows, sums = state["rows"], state["sums"]
+        if not (isinstance(rows, Tensor) and isinstance(sums, Tensor) and (rows.ndim, sums.ndim) == (1, 2)):
+            raise damaged("HoldOut", "its rows are no vector, or its sums no matrix")
+        check_state(
+            "HoldOut",
+            state,
+            {
+                "rows": Entry((len(rows),), integer=True, low=0, high=self._n_rows - 1),
+                "sums": Entry((len(rows), sums.shape[1]), low=0, high=MAX_COUNT),
+                "counts": Entry((len(rows),), integer=True, low=0, high=MAX_COUNT),
+                "best": Entry((), low=-1, high=1),
+            },
+        )
+        counts = state["counts"]
+        expected = counts if sums.shape[1] else torch.zeros_like(counts)
+        if bool((rows.diff() <= 0).any()) or not torch.allclose(sums.sum(1).double(), expected.double(), rtol=1e-3):
+            raise damaged("HoldOut", "its rows are not in order, or its sums are not those of probabilities")
+
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore a `state_dict`."""
+        """Restore a `state_dict`; one that is refused changes nothing."""
+        self.check_state_dict(state)
         for name in self._TENSORS:
             setattr(self, name, state[name.removeprefix("_")].to(getattr(self, name).dtype, copy=True))
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian._internal.arrays import UNKNOWN
+from rockafellian.weights.states import MAX_COUNT, Entry, check_state, damaged
 
 #: The rows of a matrix of predictions, one column per data row.
 LABEL, PREDICTED, PROBABILITY, MARGIN = range(4)
@@ -68,7 +69,7 @@ class Predictions:
         np.add.at(self._margin_sum.numpy(), rows, predicted[MARGIN])
         np.add.at(self._count.numpy(), rows, np.float32(1))
 
-    def check_labels(self, rows: NDArray[np.int64], predicted: NDArray[np.float32]) -> None:
+    def check_labels(self, rows: NDArray[np.int64], predicted: NDArray[np.float32], first_row: int = 0) -> None:
         """Raise if a row has another label than before, or two: then the index is not that of the row."""
         labels, known = predicted[LABEL].astype(np.int32), self.labels.numpy()
         before = known[rows]
@@ -80,17 +81,38 @@ class Predictions:
             first = differ[0]
             old, new = (before[first], labels[first]) if before[first] != UNKNOWN else (labels[first], last[first])
             raise ValueError(
-                f"need the same label of a row each time, but row {rows[first]} changed its label from {old} to {new} "
-                f"({len(differ)} such rows): index and rows are misaligned; wrap the dataset in Indexed, which gives "
-                "each row its index"
+                f"need the same label of a row each time, but row {first_row + rows[first]} changed its label "
+                f"from {old} to {new} ({len(differ)} such rows): index and rows are misaligned; "
+                "wrap the dataset in Indexed, which gives each row its index"
             )
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy, as tensors only."""
         return {name.removeprefix("_"): getattr(self, name).clone() for name in self.PER_ROW}
 
+    def check_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Raise unless this is a `state_dict` of as many rows."""
+        shape = tuple(self.labels.shape)
+        label = Entry(shape, integer=True, low=UNKNOWN, high=MAX_COUNT)
+        check_state(
+            "Predictions",
+            state,
+            {
+                "labels": label,
+                "predicted": label,
+                "probability": Entry(shape, low=0, high=1 + 1e-5, may_be_nan=True),
+                "margin_sum": Entry(shape),
+                "count": Entry(shape, integer=True, low=0, high=MAX_COUNT),
+            },
+        )
+        unseen = state["count"] == 0
+        not_there = [state["labels"] == UNKNOWN, state["predicted"] == UNKNOWN, state["probability"].isnan()]
+        if not all(torch.equal(part, unseen) for part in not_there):
+            raise damaged("Predictions", "some rows have only a part of a prediction")
+
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore a `state_dict` of as many rows."""
+        """Restore a `state_dict` of as many rows; one that is refused changes nothing."""
+        self.check_state_dict(state)
         for name in self.PER_ROW:
             getattr(self, name).copy_(state[name.removeprefix("_")])
 
@@ -98,9 +120,9 @@ class Predictions:
 def read_logits(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Logits (batch, classes) in float32 and one label per row, checked by shape; a lone logit makes two classes."""
     z, given = logits.detach().float(), labels.detach()
-    if z.ndim == 1 or z.shape[1:] == (1,):
+    if z.ndim == 1 or (z.ndim == 2 and z.shape[1] == 1):
         z = torch.nn.functional.pad(z.reshape(-1, 1), (1, 0))
-    given = given.reshape(-1) if given.shape == (len(z), 1) else given
+    given = given.reshape(-1) if given.shape == (*z.shape[:1], 1) else given
     if z.ndim != 2 or z.shape[1] < 2 or given.shape != z.shape[:1]:
         raise ValueError(
             f"need logits (batch, classes) and one label a row, got {tuple(logits.shape)} and {tuple(labels.shape)}; "

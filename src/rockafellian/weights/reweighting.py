@@ -9,6 +9,8 @@ from dataclasses import astuple, dataclass, field
 import torch
 from torch import Tensor
 
+from rockafellian.weights.states import damaged
+
 
 @dataclass(frozen=True)
 class Reweighting:
@@ -44,7 +46,34 @@ def to_tensor(history: Sequence[Reweighting]) -> Tensor:
 def from_tensor(numbers: Tensor) -> list[Reweighting]:
     """The records that `to_tensor` wrote."""
     history = []
-    for row in numbers.tolist():
+    for row in _table(numbers).tolist():
         epoch, threshold, c_min, n_removed, *others = (None if math.isnan(value) else value for value in row)
         history.append(Reweighting(int(epoch), threshold, c_min, int(n_removed), *others))  # type: ignore[arg-type]
     return history
+
+
+def check_history(numbers: Tensor, epoch: int, n_samples: int) -> None:
+    """Raise unless these are the records of so many rows, until this epoch."""
+    epochs, threshold, c_min, n_removed, fraction, gap = _table(numbers).unbind(1)
+    in_order = torch.cat([torch.zeros(1), epochs, torch.tensor([epoch + 1.0])]).diff() > 0
+    right = [
+        in_order.all() and c_min.isfinite().all(),
+        ((n_removed >= 0) & (n_removed <= n_samples)).all() and torch.allclose(fraction * n_samples, n_removed),
+        torch.equal(threshold.isnan(), gap.isnan()) and (gap[~gap.isnan()] >= 0).all(),
+    ]
+    if not all(map(bool, right)):
+        raise damaged("SampleWeights", f"its history is not one of {epoch} epochs with {n_samples} rows")
+
+
+def _table(numbers: Tensor) -> Tensor:
+    """The numbers as a table in float64, with integers where there must be."""
+    ok = isinstance(numbers, Tensor) and numbers.is_floating_point()
+    if ok and numbers.shape == (0,):  # as JSON keeps a table without rows
+        numbers = numbers.reshape(0, N_FIELDS)
+    if not ok or numbers.ndim != 2 or numbers.shape[1] != N_FIELDS:
+        raise damaged("SampleWeights", f"its history is no table of floats with {N_FIELDS} columns")
+    table = numbers.detach().double().cpu()
+    counts = table[:, [0, 3]]
+    if not bool((counts.isfinite() & (counts.floor() == counts)).all()):
+        raise damaged("SampleWeights", "its history has epochs or numbers of rows that are not integers")
+    return table

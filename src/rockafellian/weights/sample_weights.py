@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping
-from numbers import Integral
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,25 +12,35 @@ from torch import Tensor
 
 from rockafellian._internal.arrays import Array, Vector, blocks
 from rockafellian._internal.comm import LOCAL, PROCESSES, Comm, is_distributed
-from rockafellian._internal.validation import mean_of, read_losses, read_prior
+from rockafellian._internal.validation import (
+    describe_divergence,
+    is_integer,
+    mean_of,
+    read_fraction,
+    read_losses,
+    read_prior,
+)
 from rockafellian.method.noise_rate import Estimate
 from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule, fraction
 from rockafellian.method.reweight import RRM
 from rockafellian.weights import reweighting
 from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
 from rockafellian.weights.holdout import HoldOut
+from rockafellian.weights.lock import LOCK
 from rockafellian.weights.loss_sums import LossSums
-from rockafellian.weights.predictions import Predictions
+from rockafellian.weights.predictions import Predictions, read_logits
 from rockafellian.weights.reweighting import Reweighting
+from rockafellian.weights.states import MAX_EPOCH, Entry, check_names, check_state, damaged, part_of
 
-#: Several threads may call `reduce`; one lock for all objects, so that they can be copied and pickled.
-_LOCK = threading.RLock()
+#: Types of integers that are used as they are; others, some of which torch hardly knows, are made int64.
+_INTEGERS = {torch.int64, torch.int32}
 
 NEEDS_LOGITS = (
     "need logits and labels to estimate the noise rate or to weight each class; "
     "call reduce(losses, index, logits=logits, labels=labels), or use RRM(contamination=0.2) without per_class"
 )
 
+LARGEST = float(np.finfo(np.float32).max)
 NO_LOSS = "no loss was seen since the last re-weighting; call reduce in the loop or pass losses"
 
 
@@ -50,15 +57,19 @@ class SampleWeights:
     `rows=shard(n_samples)` in every process. Then a process is shown only its own rows, `len`, `values` and `removed`
     are of these, and `history` and `estimate` are of all.
 
-    `reduce` may be called from several threads. It never waits for a GPU: what it needs of a batch is kept there until
-    `step`, where the index is checked too. Memory: 24 bytes a row, and 20 more if `reduce` gets logits; on a GPU 24
-    bytes for each row seen in an epoch.
+    A loss that is NaN or -inf, or comes with NaN logits, is left out of all averages and predictions. The `step` that
+    would have used it raises an error, once; training can continue after it.
+
+    All methods may be called from several threads. `reduce` never waits for a GPU: what it needs of a batch is kept
+    there until `step`, where the index is checked too. Memory: 24 bytes a row, and 20 more if `reduce` gets logits; on
+    a GPU 24 bytes for each row seen in an epoch.
 
     Args:
         n_samples: how many rows the data set has.
         rule: (losses, weights) -> (weights, threshold); `RRM` is the paper's.
         per_class: apply the rule to each class, so that each keeps its mass. Needs logits and labels.
-        class_limit: the largest fraction of a class that may be removed, where labels are known.
+        class_limit: the largest fraction of a class that may be removed, where labels are known. It comes before the
+            rule: with 0.9, RRM(contamination=0.999) removes nine tenths of each class, as `history` says.
         every: re-weight after every so many epochs (sigma of Algorithm 2).
         warmup: epochs before the first that counts.
         prior: unequal weights to begin with; passed to the rule as `prior=`.
@@ -84,8 +95,11 @@ class SampleWeights:
         rows: range | None = None,
     ) -> None:
         self.rule: Rule = RRM() if rule is None else rule
-        _check_arguments(n_samples, self.rule, class_limit, every, warmup, estimate, rows)
-        self.per_class, self.class_limit, self.every, self.warmup = per_class, class_limit, every, warmup
+        _check_arguments(n_samples, self.rule, every, warmup, estimate, rows)
+        if not isinstance(per_class, bool | np.bool_) or not is_integer(seed):
+            raise ValueError(f"need per_class to be True or False and seed an integer, got {per_class!r} and {seed!r}")
+        self.per_class, self.every, self.warmup = per_class, every, warmup
+        self.class_limit = read_fraction("class_limit", class_limit)
         #: How many rows there are, the indices of those that are here, and whether they are sharded over processes.
         self.n_samples, self.rows = int(n_samples), range(n_samples) if rows is None else rows
         self.sharded = rows is not None
@@ -108,6 +122,8 @@ class SampleWeights:
         self._losses = LossSums(len(self.rows))
         self._predictions: Predictions | None = None
         self._buffer, self._unsent = BatchBuffer(self.rows), list[Observed]()
+        self._n_outputs = 0  # of the network, once `reduce` got logits
+        self._undefined_elsewhere = False  # whether losses in another process are NaN
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -166,39 +182,56 @@ class SampleWeights:
             logits: (batch, classes); needed by `RRM()` and `per_class`, and for `findings`.
             labels: the labels that the batch was trained on, with `logits`.
         """
-        rows = self._read_batch(losses, index, logits, labels)
-        weights = self._weights_of(rows)
-        self._keep(rows, losses, logits, labels)
+        rows, labels = self._read_batch(losses, index, logits, labels)
+        with LOCK:
+            weights = self._weights_of(rows)
+            self._keep(rows, losses, logits, labels)
         return _weighted_mean(losses, weights if losses.is_cpu else weights.to(losses.device, non_blocking=True))
 
     def remember(
         self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
     ) -> None:
         """Only remember the losses and predictions, for rows that the loop leaves out; arguments as for `reduce`."""
-        rows = self._read_batch(losses, index, logits, labels)
+        rows, labels = self._read_batch(losses, index, logits, labels)
         if rows.is_cpu:
             check_index(rows.numpy() + self.rows.start, self.rows)
-        self._keep(rows, losses, logits, labels)
+        with LOCK:
+            self._keep(rows, losses, logits, labels)
 
     def collect(self) -> None:
-        """Bring what `reduce` saw until now into `predictions` and `average_losses`, in this process."""
-        with _LOCK:
-            observed = self._buffer.read(self._holdout)
+        """Bring what `reduce` saw until now into `predictions` and `average_losses`, in this process.
+
+        Batches that turn out to be wrong, as by a label out of range, are an error once, and forgotten.
+        """
+        with LOCK:
+            try:
+                observed = self._buffer.read(self._holdout)
+            finally:
+                self._buffer.clear()
             if is_distributed() and not self.sharded:
                 self._unsent += observed  # until `synchronize`
             else:
                 self._add(observed)
-            self._buffer.clear()
 
     def synchronize(self) -> None:
         """`collect` over all processes, which all must call this; `step` does."""
-        self.collect()
-        if self.sharded and self._comm.greatest(self._predictions is not None):
-            self._predictions = self._predictions or Predictions(len(self))  # also where nothing was shown
-        elif is_distributed() and not self.sharded:
-            for seen in exchange(self._unsent):
-                self._add([seen])
-            self._unsent = []
+        if not is_distributed():
+            return self.collect()
+        failure = None
+        try:
+            self.collect()
+        except ValueError as error:  # all processes must stop, or the others would wait for this one
+            failure = error
+        has_predictions = self._agree(failure)
+        if self.sharded:
+            if has_predictions and self._predictions is None:  # also where nothing was shown
+                self._predictions = Predictions(len(self))
+            return None
+        with LOCK:
+            unsent, self._unsent = self._unsent, []
+        for seen in exchange(unsent):
+            self._add([seen])
+        return None
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
         """Call once per epoch; re-weights when it is time to, and returns whether it did. An error changes nothing.
@@ -210,54 +243,99 @@ class SampleWeights:
                 the losses that `reduce` saw of each row since the last re-weighting.
         """
         self.synchronize()
+        if self._holdout is not None:
+            self._check_defined()
         epoch, due = self.epoch + 1, self.due
-        if due:
-            self._reweight(epoch, losses() if callable(losses) else losses)
-        elif self._holdout is not None:
-            self._holdout.start_epoch(self._known_predictions(), self._comm)
-        if due or self._holdout is not None or epoch <= self.warmup:
-            self._losses.start_round()
-        self.epoch = epoch
+        given = losses() if due and callable(losses) else losses  # without the lock: other threads may help
+        with LOCK:
+            if due:
+                self._reweight(epoch, given)  # type: ignore[arg-type]
+            elif self._holdout is not None:
+                self._holdout.start_epoch(self._known_predictions(), self._comm)
+            if due or self._holdout is not None or epoch <= self.warmup:
+                self._losses.start_round()
+            self.epoch = epoch
         return due
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, so that safetensors can hold it."""
-        self.collect()
-        state = {"values": self.values.clone(), "last_removed": self.last_removed.clone()}
-        state |= self._losses.state_dict()
-        state["epoch"], state["start"] = torch.tensor(self.epoch), torch.tensor(self._start)
-        state["history"] = reweighting.to_tensor(self.history)
-        for name, part in (("predictions", self._predictions), ("holdout", self._holdout)):
-            if part is not None:
-                state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
-        if self.sharded:
-            state["rows"] = torch.tensor([self.rows.start, self.rows.stop])
-        if self.estimate is not None:
-            state["estimate"] = torch.tensor(self.estimate, dtype=torch.float64)
-        return state
+        with LOCK:
+            self.collect()
+            state = {"values": self.values.clone(), "last_removed": self.last_removed.clone()}
+            state |= self._losses.state_dict()
+            state["epoch"], state["start"] = torch.tensor(self.epoch), torch.tensor(self._start)
+            state["history"] = reweighting.to_tensor(self.history)
+            for name, part in (("predictions", self._predictions), ("holdout", self._holdout)):
+                if part is not None:
+                    state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
+            if self.sharded:
+                state["rows"] = torch.tensor([self.rows.start, self.rows.stop])
+            if self.estimate is not None:
+                state["estimate"] = torch.tensor(self.estimate, dtype=torch.float64)
+            return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Resume from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor."""
-        per_row = ("values", "last_removed", *LossSums.PER_ROW)
-        if missing := {*per_row, "epoch", "start", "history"} - state.keys():
-            raise ValueError(f"need a state_dict of SampleWeights, but it lacks {', '.join(sorted(missing))}")
-        for name in per_row:
-            if state[name].shape != self.values.shape:
-                raise ValueError(
-                    f"need a state of {len(self)} rows, got {name} of shape {tuple(state[name].shape)}; "
-                    "it was saved for another data set"
-                )
-        self._mirror = self._host
-        self._mirror[:] = state["values"].cpu().numpy()
-        self.values.copy_(torch.from_numpy(self._mirror))
-        self.last_removed.copy_(state["last_removed"])
-        self._losses.load_state_dict(state)
-        self.epoch, self._start = int(state["epoch"]), int(state["start"])
-        self.history = reweighting.from_tensor(state["history"])
-        self._buffer, self._unsent = BatchBuffer(self.rows), []
-        self._predictions = _loaded(state, "predictions.", lambda: Predictions(len(self)))
-        self._holdout = _loaded(state, "holdout.", lambda: HoldOut(self.rows.stop, 0, self.rows))
-        self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
+        """Resume from a `state_dict`; what is not state (rule, every, warmup, prior) comes from the constructor.
+
+        A state that is incomplete, damaged or of other rows is an error, and changes nothing.
+        """
+        predictions, holdout = self._read_parts(state)
+        with LOCK:
+            self._mirror = self._host
+            self._mirror[:] = state["values"].cpu().numpy()
+            self.values.copy_(torch.from_numpy(self._mirror))
+            self.last_removed.copy_(state["last_removed"])
+            self._losses.load_state_dict({name: state[name] for name in LossSums.PER_ROW})
+            self.epoch, self._start = int(state["epoch"]), int(state["start"])
+            self.history = reweighting.from_tensor(state["history"])
+            self._buffer, self._unsent, self._n_outputs = BatchBuffer(self.rows), [], 0
+            self._predictions, self._holdout = predictions, holdout
+            self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
+
+    def _read_parts(self, state: Mapping[str, Tensor]) -> tuple[Predictions | None, HoldOut | None]:
+        """Predictions and held-out rows of a state, once all of it is checked."""
+        owner, shape, scalar = "SampleWeights", (len(self),), Entry((), integer=True, low=0, high=MAX_EPOCH)
+        entries = {"epoch": scalar, "start": scalar, "values": Entry(shape, low=0, high=LARGEST)}
+        extras = {"rows": Entry((2,), integer=True), "estimate": Entry((3,), low=0, high=1)}
+        needed = [*entries, "last_removed", "history", *LossSums.PER_ROW]
+        check_names(owner, state, needed, extras, parts=("predictions.", "holdout."))
+        entries |= {name: entry for name, entry in extras.items() if name in state}
+        check_state(owner, {name: state[name] for name in entries}, entries)
+        self._losses.check_state_dict({name: state[name] for name in LossSums.PER_ROW})
+        reweighting.check_history(state["history"], int(state["epoch"]), self.n_samples)
+        removed = {"last_removed": Entry(shape, integer=True, low=0, high=len(state["history"]))}
+        check_state(owner, {"last_removed": state["last_removed"]}, removed)
+        predictions = holdout = None
+        if own := part_of(state, "predictions."):
+            predictions = Predictions(len(self))
+            predictions.load_state_dict(own)
+        if own := part_of(state, "holdout."):
+            holdout = HoldOut(max(self.rows.stop, 2), 0, self.rows)
+            holdout.load_state_dict(own)
+        self._check_agreement(state)
+        return predictions, holdout
+
+    def _check_agreement(self, state: Mapping[str, Tensor]) -> None:
+        """Raise if entries of a state, each of which is possible, contradict each other or this object."""
+        owner, whole = "SampleWeights", len(self) == self.n_samples
+        mean = float(state["values"].double().mean()) if whole and isinstance(self.rule, RRM) else 1.0
+        if abs(mean - 1) > 1e-3:
+            raise damaged(owner, f"the mean of its weights is {mean:g} and not 1")
+        history, last = reweighting.from_tensor(state["history"]), state["last_removed"]
+        if whole and history and int((last == len(history)).sum()) != history[-1].n_removed:
+            raise damaged(owner, "last_removed and history differ in how many rows are removed")
+        if "rows" in state and state["rows"].tolist() != [self.rows.start, self.rows.stop]:
+            raise ValueError(f"need a state of rows {self.rows}, got one of {state['rows'].tolist()}; use resharded")
+        rate, low, high = state["estimate"].tolist() if "estimate" in state else (0.0, 0.0, 0.0)
+        if not low <= rate <= high:
+            raise damaged(owner, f"its estimate {rate:g} is not within its interval from {low:g} to {high:g}")
+        held = "holdout.rows" in state
+        if held and (history or "estimate" in state):
+            raise damaged(owner, "rows are held out after the noise rate was estimated")
+        if isinstance(self.rule, RRM) and self.rule.auto and not held and "estimate" not in state:
+            raise ValueError(
+                "need a state of RRM(), with held-out rows or an estimate of the noise rate; got one of another rule"
+            )
 
     @property
     def _comm(self) -> Comm:
@@ -275,24 +353,41 @@ class SampleWeights:
     def _read_prior(self, prior: Array) -> Vector:
         return read_prior(prior, np.empty(len(self.rows), np.float32), self._comm)
 
-    def _read_batch(self, losses: Tensor, index: Array, logits: Tensor | None, labels: Tensor | None) -> Tensor:
-        """Where the rows of a batch lie here, once all is of the right shape."""
-        rows = torch.as_tensor(index)
-        if losses.ndim != 1 or losses.shape != rows.shape:
+    def _read_batch(
+        self, losses: Tensor, index: Array, logits: Tensor | None, labels: Array | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Where the rows of a batch lie here and their labels, once all is of the right shape."""
+        rows = _as_tensor("index", index)
+        if not isinstance(losses, Tensor) or losses.ndim != 1 or losses.shape != rows.shape or losses.dtype.is_complex:
             raise ValueError(
-                f"need one loss per index, got losses {tuple(losses.shape)} and index {tuple(rows.shape)}; "
+                f"need one loss per index, got losses {_describe(losses)} and index {_describe(rows)}; "
                 "build the loss with reduction='none'"
             )
-        if rows.shape[0] == 0 or rows.is_floating_point():
-            raise ValueError(f"need the rows' indices as integers, got {len(rows)} of {rows.dtype}")
+        if rows.dtype not in _INTEGERS or rows.shape[0] == 0:
+            rows = _as_integers(rows)
         if (logits is None) != (labels is None):
             raise ValueError("need logits and labels together, got only one of them; pass both or neither")
+        given = None
         if logits is not None and labels is not None:
-            for name, part in (("logits", logits), ("labels", labels)):
-                if part.shape[:1] != rows.shape:
-                    raise ValueError(f"need {name} for each of {len(rows)} rows, got shape {tuple(part.shape)}")
-        rows = rows if rows.dtype in (torch.int64, torch.int32) else rows.long()
-        return rows - self.rows.start if self.rows.start else rows
+            given = self._read_labels(logits, _as_tensor("labels", labels), len(rows))
+        return rows - self.rows.start if self.rows.start else rows, given
+
+    def _read_labels(self, logits: Tensor, labels: Tensor, n: int) -> Tensor:
+        """The labels, once they and the logits are of the right shape; their values are checked at `collect`."""
+        if not isinstance(logits, Tensor) or logits.dtype.is_complex or labels.dtype.is_complex:
+            raise ValueError(f"need logits and labels as real numbers, got {_describe(logits)} and {_describe(labels)}")
+        for name, part in (("logits", logits), ("labels", labels)):
+            if part.shape[:1] != (n,):
+                raise ValueError(f"need {name} for each of {n} rows, got shape {tuple(part.shape)}")
+        outputs = 1 if logits.ndim == 1 else logits.shape[1]
+        if outputs != self._n_outputs or logits.ndim > 2 or labels.ndim != 1:
+            read_logits(logits, labels)
+            if self._n_outputs not in (0, outputs):
+                raise ValueError(
+                    f"need logits of {self._n_outputs} outputs as before, got {outputs}; "
+                    "a network must not change its number of outputs in a run"
+                )
+        return labels if labels.is_floating_point() or labels.dtype in _INTEGERS else labels.long()
 
     def _weights_of(self, rows: Tensor) -> Tensor:
         """The weights of these rows; an index on the CPU is checked now, one on a GPU when it is collected."""
@@ -308,33 +403,65 @@ class SampleWeights:
         return self.values.index_select(0, rows.to(self.values.device, non_blocking=True))
 
     def _keep(self, rows: Tensor, losses: Tensor, logits: Tensor | None, labels: Tensor | None) -> None:
-        with _LOCK:
-            self._buffer.add(rows, losses, logits, labels, self._holdout)
-            self.reports += 1
-            if self._buffer.is_full:
-                self.collect()
+        """Put a checked batch into the buffer, under the lock."""
+        if logits is not None:
+            logits = logits.unsqueeze(1) if logits.ndim == 1 else logits
+            self._n_outputs = logits.shape[1]
+        self._buffer.add(rows, losses, logits, labels, self._holdout)
+        self.reports += 1
+        if self._buffer.is_full:
+            self.collect()
 
     def _add(self, observed: list[Observed]) -> None:
         """Bring what was observed into the sums and the predictions; all labels are checked before any is added."""
-        parts = [part for seen in observed if (part := seen.with_predictions()) is not None]
-        if parts:
-            known = self._predictions or Predictions(len(self))
-            for part in parts:
-                known.check_labels(*part)
-            for part in parts:
-                known.add(*part)
-            self._predictions = known
-        for seen in observed:
-            self._losses.add(seen.rows, seen.losses)
-            if self._holdout is not None:
-                self._holdout.add(*seen.held_out)
+        with LOCK:
+            split = [seen.split_undefined() for seen in observed]
+            parts = [part for seen, _ in split if (part := seen.with_predictions()) is not None]
+            if parts:
+                known = self._predictions or Predictions(len(self))
+                everything = parts[0] if len(parts) == 1 else tuple(map(np.hstack, zip(*parts, strict=True)))
+                rows, predicted = everything
+                known.check_labels(rows, predicted, self.rows.start)
+                known.add(rows, predicted)
+                self._predictions = known
+            for seen, undefined in split:
+                self._losses.add(seen.rows, seen.losses)
+                self._losses.leave_out(undefined)
+                if self._holdout is not None:
+                    self._holdout.add(*seen.held_out)
+
+    def _agree(self, failure: ValueError | None) -> bool:
+        """Whether any process has predictions; raises in all of them if one has failed, or if they contradict."""
+        own = [failure is not None, self._predictions is not None, self._n_outputs, self._losses.n_undefined]
+        failed, predictions, outputs, undefined = PROCESSES.exchange(own).T
+        self._undefined_elsewhere = bool(undefined.any())
+        if failure is not None:
+            raise failure
+        if failed.any():
+            raise ValueError(
+                f"need batches that fit their rows in every process, but process {int(failed.argmax())} got others; "
+                "see its output"
+            )
+        if len({*outputs.tolist()} - {0.0}) > 1:
+            raise ValueError(f"need logits of as many outputs in all processes, got {outputs.astype(int).tolist()}")
+        return bool(predictions.any())
+
+    def _check_defined(self) -> None:
+        """Raise once if losses or logits of the round are undefined, here or in another process."""
+        elsewhere, self._undefined_elsewhere = self._undefined_elsewhere, False
+        found = self._losses.take_undefined(self.rows.start)
+        if found is not None or elsewhere:
+            raise ValueError(describe_divergence(found or "losses in another process are NaN or -inf"))
 
     def _known_predictions(self) -> Predictions:
         if self._predictions is None:
+            self._check_defined()
             raise ValueError(NEEDS_LOGITS)
         return self._predictions
 
     def _reweight(self, epoch: int, given: Array | None) -> None:
+        if given is None:
+            self._check_defined()
         losses, rows = self._losses.means() if given is None else (self._read_given(given), None)
         at = slice(None) if rows is None else rows
         c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
@@ -366,7 +493,9 @@ class SampleWeights:
 
     def _read_given(self, given: Array) -> Vector:
         """Losses of all rows, as the caller passed them."""
-        losses = (given if isinstance(given, Tensor) else torch.tensor(given)).detach()
+        losses = _as_tensor("losses", given).detach()
+        if losses.is_complex():
+            raise ValueError(f"need real numbers as losses, got {losses.dtype}")
         if losses.shape != (len(self),):
             raise ValueError(
                 f"need {len(self)} losses, one per row in the order of the dataset; got shape {tuple(losses.shape)}"
@@ -399,24 +528,27 @@ class SampleWeights:
 def _check_arguments(
     n_samples: int,
     rule: Rule,
-    class_limit: float,
     every: int,
     warmup: int,
     estimate: Estimate | None,
     rows: range | None,
 ) -> None:
     for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
-        if not isinstance(value, Integral) or value < least:
+        if not is_integer(value) or value < least:
             raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
-    if not 0 <= class_limit <= 1:
-        raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
-    if not callable(rule):
+    if not callable(rule) or isinstance(rule, type):
         raise ValueError(
             f"need a rule (losses, weights) -> (weights, threshold), such as RRM(contamination=0.2); got {rule!r}"
         )
     if estimate is not None and not (isinstance(rule, RRM) and rule.auto):
         raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
-    if rows is not None and not (rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples):
+    if estimate is not None and not (
+        isinstance(estimate, Estimate) and 0 <= estimate.low <= estimate.rate <= estimate.high <= 1
+    ):
+        raise ValueError(f"need an Estimate(rate, low, high) with 0 <= low <= rate <= high <= 1, got {estimate!r}")
+    if rows is not None and not (
+        isinstance(rows, range) and rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples
+    ):
         raise ValueError(f"need rows to be a part of range({n_samples}), got {rows}; use shard({n_samples})")
 
 
@@ -432,17 +564,27 @@ def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
     return (weights * losses.masked_fill(weights == 0, 0)).mean()
 
 
-_Part = TypeVar("_Part", Predictions, HoldOut)
+def _as_tensor(name: str, array: Array) -> Tensor:
+    """The array as a tensor."""
+    if isinstance(array, Tensor):
+        return array
+    try:
+        return torch.tensor(np.asarray(array))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"need {name} as numbers, one per row; got {type(array).__name__}") from error
 
 
-def _loaded(state: Mapping[str, Tensor], prefix: str, make: Callable[[], _Part]) -> _Part | None:
-    """The part of a state whose names have this prefix, if there is one."""
-    own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    if not own:
-        return None
-    part = make()
-    part.load_state_dict(own)
-    return part
+def _as_integers(index: Tensor) -> Tensor:
+    """The indices in int64, if they are integers of any size."""
+    if index.is_floating_point() or index.dtype.is_complex or index.dtype == torch.bool or len(index) == 0:
+        raise ValueError(f"need the rows' indices as integers, got {len(index)} of {index.dtype}")
+    return index.long()
+
+
+def _describe(part: object) -> str:
+    if not isinstance(part, Tensor):
+        return f"of type {type(part).__name__}"
+    return f"{tuple(part.shape)}" + (f" of {part.dtype}" if part.is_complex() else "")
 
 
 def _fraction_to_remove(estimate: Estimate, evidence: LabelEvidence | None, comm: Comm) -> float:

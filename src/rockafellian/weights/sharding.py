@@ -22,6 +22,8 @@ def resharded(states: Sequence[Mapping[str, Tensor]], rows: range) -> dict[str, 
 
     A state of all rows, as one process has it that holds them all, will do too.
     """
+    if not isinstance(rows, range) or not all(isinstance(state, Mapping) and "values" in state for state in states):
+        raise ValueError(f"need states of SampleWeights and a range of rows, got rows {rows!r}; pass shard(n_samples)")
     parts = sorted(((_rows_of(state), state) for state in states), key=lambda part: part[0].start)
     overlaps = [(held, range(max(held.start, rows.start), min(held.stop, rows.stop)), state) for held, state in parts]
     found = sum(len(wanted) for _, wanted, _ in overlaps)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -19,10 +18,13 @@ from torch import Tensor
 from rockafellian._internal.arrays import UNKNOWN, Vector
 from rockafellian._internal.comm import gathered, is_distributed, processes
 from rockafellian._internal.kth_largest import max_count, min_count
+from rockafellian._internal.validation import describe_divergence, is_integer, read_fraction
 from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.host_copy import HostCopy
+from rockafellian.weights.lock import LOCK
 from rockafellian.weights.predictions import check_labels, read_logits
+from rockafellian.weights.states import LOWEST, Entry, check_names, check_state, damaged
 
 #: What is kept of a row: its loss and, where logits are passed, its label, the predicted one, its probability, and
 #: whether the label is the second choice; and whether the row is in the newer half of its window.
@@ -48,10 +50,14 @@ class StreamWeights:
     carries over; `spread="argmin"` is the capped mean itself, whose removed mass would go to rows of least loss, which
     lie in the past. `mu` has no effect, as a row that comes once has no weight to go half-way from.
 
+    A loss that is NaN or -inf, or logits with NaN, are an error, and change nothing. Where that cannot be known without
+    waiting for a GPU or another process, `reduce` returns NaN, and such a row then counts in the window like one of an
+    infinite loss; in several processes the next look at the window raises the error, once.
+
     The window lies where the losses are, and `reduce` never waits for a GPU. There the noise rate is estimated from the
-    window of the look before, and NaN losses are not refused. In several processes (torch.distributed) each keeps a
-    window of its own rows, and the threshold is that of all windows together; all must call `reduce` equally often.
-    Memory: 20 bytes a row of the window.
+    window of the look before. In several processes (torch.distributed) each keeps a window of its own rows, and the
+    threshold is that of all windows together; all must call `reduce` equally often. Several threads may call `reduce`;
+    `removed` is then of the batch of any of them. Memory: 20 bytes a row of the window.
 
     Args:
         rule: the rule; `RRM()` by default.
@@ -73,14 +79,13 @@ class StreamWeights:
     ) -> None:
         warmup = window if warmup is None else warmup
         for name, value, least in (("window", window, 2), ("warmup", warmup, 0), ("every", every, 1)):
-            if not isinstance(value, Integral) or value < least:
+            if not is_integer(value) or value < least:
                 raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
         self.rule = RRM() if rule is None else rule
         if not isinstance(self.rule, RRM):
             raise ValueError(f"need a rule with a threshold, such as RRM(contamination=0.2); got {rule!r}")
-        if not 0 <= class_limit <= 1:
-            raise ValueError(f"need a class_limit in [0, 1], a fraction of a class; got {class_limit}")
-        self.class_limit, self.window, self.warmup, self.every = class_limit, int(window), int(warmup), int(every)
+        self.class_limit = read_fraction("class_limit", class_limit)
+        self.window, self.warmup, self.every = int(window), int(warmup), int(every)
         #: How many rows this process has seen.
         self.seen = 0
         #: The noise rate, as `RRM()` estimates it.
@@ -116,47 +121,78 @@ class StreamWeights:
             labels: the labels of the batch, with `logits`.
         """
         columns = self._read(losses, logits, labels)
-        self._remember(columns)
-        self._calls += 1
-        if self._calls % self.every == 0:
-            self._look()
-        self.removed = columns.select(0, LOSS) > self._of_labels(columns.select(0, LABEL))
+        with LOCK:
+            self._n_classes = self._n_classes if logits is None else _n_classes(logits)
+            self._remember(columns)
+            self._calls += 1
+            if self._calls % self.every == 0:
+                self._look()
+            self.removed = removed = columns.select(0, LOSS) > self._of_labels(columns.select(0, LABEL))
+            threshold, kept = self._thresholds.select(0, 0), self._kept
         if self.rule.spread == "kept":
-            return (losses.masked_fill(self.removed, 0).mean() / self._kept).to(losses.dtype)
-        return losses.masked_fill(self.removed, self._thresholds.select(0, 0).to(losses.dtype)).mean()
+            return (losses.masked_fill(removed, 0).mean() / kept).to(losses.dtype)
+        return losses.masked_fill(removed, threshold.to(losses.dtype)).mean()
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, whose sizes do not depend on how many rows were seen."""
-        estimate = (math.nan,) * 3 if self.estimate is None else self.estimate
-        return {
-            "recent": self._recent.clone(),
-            "counts": torch.tensor([self.seen, self._calls, self._estimated_at, self._n_classes]),
-            "thresholds": self._thresholds.expand(self._n_classes + 1).clone(),
-            "kept": self._kept.clone(),
-            "estimate": torch.tensor(estimate, dtype=torch.float64),
-        }
+        with LOCK:
+            estimate = (math.nan,) * 3 if self.estimate is None else self.estimate
+            return {
+                "recent": _without_undefined(self._recent),
+                "counts": torch.tensor([self.seen, self._calls, self._estimated_at, self._n_classes]),
+                "thresholds": self._thresholds.expand(self._n_classes + 1).clone(),
+                "kept": self._kept.clone(),
+                "estimate": torch.tensor(estimate, dtype=torch.float64),
+            }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a `state_dict`; what is not state (rule, warmup, every) comes from the constructor."""
-        if missing := self.state_dict().keys() - state.keys():
-            raise ValueError(f"need a state_dict of StreamWeights, but it lacks {', '.join(sorted(missing))}")
-        if state["recent"].shape != self._recent.shape:
-            raise ValueError(
-                f"need a state of window={self.window}, got one of {state['recent'].shape[-1]}; use that window"
+        self._check_state(state)
+        with LOCK:
+            self._recent, self._thresholds, self._kept = (
+                state[name].detach().to(torch.float32, copy=True) for name in ("recent", "thresholds", "kept")
             )
-        self._recent, self._thresholds, self._kept = (state[name].clone() for name in ("recent", "thresholds", "kept"))
-        self.seen, self._calls, self._estimated_at, self._n_classes = (int(count) for count in state["counts"])
-        found = Estimate(*state["estimate"].tolist())
-        self.estimate = None if math.isnan(found.rate) else found
-        self.removed, self._host = torch.zeros(0, dtype=torch.bool), HostCopy()
+            self.seen, self._calls, self._estimated_at, self._n_classes = map(int, state["counts"])
+            found = Estimate(*state["estimate"].tolist())
+            self.estimate = None if math.isnan(found.rate) else found
+            self.removed, self._host = torch.zeros(0, dtype=torch.bool), HostCopy()
+
+    def _check_state(self, state: Mapping[str, Tensor]) -> None:
+        """Raise unless this is a `state_dict` of this window, whose entries go together."""
+        owner, names = "StreamWeights", ("recent", "counts", "thresholds", "kept", "estimate")
+        check_names(owner, state, names)
+        recent = state["recent"]
+        if not isinstance(recent, Tensor) or recent.shape != self._recent.shape:
+            got = recent.shape[-1:].numel() if isinstance(recent, Tensor) else type(recent).__name__
+            raise ValueError(f"need a state of window={self.window}, got one of {got}; use that window")
+        entries = {
+            "recent": Entry(tuple(recent.shape), low=LOWEST),
+            "counts": Entry((4,), integer=True, low=0, high=2.0**53),
+        }
+        check_state(owner, {name: state[name] for name in entries}, entries)
+        seen, calls, estimated_at, n_classes = map(int, state["counts"])
+        entries = {
+            "thresholds": Entry((n_classes + 1,), low=LOWEST),
+            "kept": Entry((), low=torch.finfo(torch.float32).tiny, high=1),
+            "estimate": Entry((3,), low=0, high=1, may_be_nan=True),
+        }
+        check_state(owner, {name: state[name] for name in entries}, entries)
+        rate, low, high = state["estimate"].tolist()
+        if not (low <= rate <= high or (estimated_at == 0 and bool(state["estimate"].isnan().all()))):
+            raise damaged(owner, f"its estimate {rate:g} is not within its interval from {low:g} to {high:g}")
+        filled = recent[1:, self.window - min(seen, self.window) :]
+        if calls > seen or not _are_columns(filled, n_classes):
+            raise damaged(owner, f"its window does not hold rows of {n_classes} classes, or too few were seen")
 
     def _read(self, losses: Tensor, logits: Tensor | None, labels: Tensor | None) -> Tensor:
         """A batch as columns, checked as far as no device must be waited for."""
-        if losses.ndim != 1 or len(losses) == 0:
-            raise ValueError(
-                f"need one loss per row, a vector; got shape {tuple(losses.shape)}; "
-                "build the loss with reduction='none'"
+        if not isinstance(losses, Tensor) or losses.ndim != 1 or len(losses) == 0 or not losses.is_floating_point():
+            got = (
+                f"shape {tuple(losses.shape)} of {losses.dtype}"
+                if isinstance(losses, Tensor)
+                else type(losses).__name__
             )
+            raise ValueError(f"need one loss per row, a vector; got {got}; build the loss with reduction='none'")
         if (logits is None) != (labels is None):
             raise ValueError("need logits and labels together, got only one of them; pass both or neither")
         own = losses.detach().float()
@@ -164,21 +200,35 @@ class StreamWeights:
         if own.is_cpu and not is_distributed():
             _check_finite(own)
         if logits is not None and labels is not None:
-            z, given = read_logits(logits, labels)
-            if given.shape != losses.shape:
-                raise ValueError(f"need logits and a label for each of {len(losses)} losses, got {len(given)}")
-            if given.is_cpu:
-                check_labels(given, z.shape[1])
-            self._n_classes = z.shape[1]
-            return torch.stack(
-                [own, *_predict_columns(z.to(own.device, non_blocking=True), given.to(own.device, non_blocking=True))]
-            )
+            z, given = self._read_logits(logits, labels, len(losses))
+            predicted = _predict_columns(z.to(own.device, non_blocking=True), given.to(own.device, non_blocking=True))
+            if own.is_cpu and not is_distributed() and bool(predicted.isnan().any()):
+                raise ValueError(describe_divergence("logits are NaN"))
+            return torch.stack([own, *predicted])
         if self.rule.auto:
             raise ValueError(
                 "need logits and labels to estimate the noise rate; "
                 "call reduce(losses, logits=logits, labels=labels), or use RRM(contamination=0.2)"
             )
         return torch.cat([own.unsqueeze(0), own.new_full((len(COLUMNS) - 1, len(own)), float(UNKNOWN))])
+
+    def _read_logits(self, logits: Tensor, labels: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Logits of two classes or more, as many as before, and labels."""
+        for name, part in (("logits", logits), ("labels", labels)):
+            if not isinstance(part, Tensor) or part.is_complex():
+                raise ValueError(f"need {name} as a tensor of real numbers, got {type(part).__name__}")
+        z, given = read_logits(logits, labels)
+        if len(given) != n:
+            raise ValueError(f"need logits and a label for each of {n} losses, got {len(given)}")
+        if self._n_classes not in (0, z.shape[1]):
+            raise ValueError(
+                f"need logits of {self._n_classes} classes as before, got {z.shape[1]}; "
+                "a network must not change its number of outputs in a run"
+            )
+        given = given if given.is_floating_point() else given.long()
+        if given.is_cpu:
+            check_labels(given, z.shape[1])
+        return z, given
 
     def _remember(self, columns: Tensor) -> None:
         """Put a batch in the place of the oldest rows."""
@@ -189,8 +239,11 @@ class StreamWeights:
     def _look(self) -> None:
         """Find the threshold of the rows in the window anew."""
         recent, seen = self._all_windows()
-        if is_distributed():
-            _check_finite(recent[LOSS])
+        if is_distributed() or not recent.is_cpu:  # a batch on the CPU of one process was checked before
+            self._recent = _without_undefined(self._recent)
+            if is_distributed():
+                _check_finite(recent.select(0, LOSS) + recent.select(0, PROBABILITY))
+            recent = _without_undefined(recent)
         if seen < self.warmup:
             return
         rule = self.rule
@@ -275,9 +328,31 @@ def _threshold(rule: RRM, losses: Tensor) -> Tensor:
     ordered = losses.sort(descending=True).values
     edge = ordered.select(0, min_count(rule.contamination, len(losses)) - 1)
     below = ordered.where(ordered < edge, -math.inf).max()
-    finite = ordered.where(ordered < math.inf, -math.inf).max()
-    none_qualifies = torch.where(ordered.select(0, 0) < math.inf, math.inf, finite)
+    least = ordered.select(0, len(losses) - 1)
+    none_qualifies = torch.where(least < ordered.select(0, 0), least, math.inf)
     return torch.where(below > -math.inf, below, none_qualifies)
+
+
+def _n_classes(logits: Tensor) -> int:
+    """How many classes logits are of; a lone logit makes two."""
+    return 2 if logits.ndim == 1 else max(logits.shape[1], 2)
+
+
+def _without_undefined(columns: Tensor) -> Tensor:
+    """A copy in which a loss that is NaN or -inf is +inf, and predictions from NaN logits are unknown."""
+    losses, predictions = columns.select(0, LOSS), columns.narrow(0, LABEL, len(COLUMNS) - 1)
+    losses = losses.where(losses > -math.inf, math.inf)
+    predictions = predictions.where(columns.select(0, PROBABILITY) >= UNKNOWN, float(UNKNOWN))  # NaN is not
+    others = columns.narrow(0, len(COLUMNS), len(columns) - len(COLUMNS))
+    return torch.cat([losses.unsqueeze(0), predictions, others])
+
+
+def _are_columns(columns: Tensor, n_classes: int) -> bool:
+    """Whether these are labels, predictions, probabilities and second choices of this many classes."""
+    integers = columns[[LABEL - 1, PREDICTED - 1, SECOND - 1]]
+    greatest = torch.tensor([n_classes - 1, n_classes - 1, 1 + 1e-5, 1], device=columns.device)
+    known = ((columns >= 0) & (columns <= greatest[:, None])).all(0) & (integers.floor() == integers).all(0)
+    return bool((known | (columns == UNKNOWN).all(0)).all())
 
 
 def _check_finite(losses: Tensor) -> None:
