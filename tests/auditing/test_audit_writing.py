@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rockafellian.auditing.data.reading import DELIMITERS, Source, read
+from rockafellian.auditing.data.csv_files import DELIMITERS
+from rockafellian.auditing.data.reading import Source, read
 from rockafellian.auditing.data.writing import check_writable, suffix_for, write_rows, write_table
 
 #: Letters that matter to a CSV file come often; no half of a pair and, at the start of a name, no byte order mark.
@@ -90,7 +91,7 @@ def test_bytes_that_are_no_text_are_refused_by_name_of_the_column_and_nothing_is
 
 def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need a name that ends in"):
-        write_table(tmp_path / "data.xlsx", pa.table({"a": ["x"]}))
+        write_table(tmp_path / "data.ods", pa.table({"a": ["x"]}))
 
 
 def test_a_file_that_exists_is_only_replaced_by_force(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian.auditing.data.reading import IMAGE_SUFFIXES, Source
+from rockafellian.auditing.data.image_folders import IMAGE_SUFFIXES
+from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.images import (
     EfficientNet,
