@@ -49,11 +49,11 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
 def _plain_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = _plain_type(column.type)
     try:
+        column.validate(full=True)
         if kind is None:
             return _as_text(column)
         column = column if kind == column.type else _cast(column, kind)
         _check_dates(name, column)
-        column.validate(full=True)
         return column
     except (pa.ArrowException, OverflowError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -100,7 +100,9 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
         column = pa.chunked_array(decoded, column.type.value_type)
     try:
-        return column.cast(kind)
+        cast = column.cast(kind)
+        cast.validate(full=True)  # pyarrow 26 makes invalid lists of views with nulls
+        return cast
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
         return pa.chunked_array([pa.array(column.to_pylist(), kind)])
 

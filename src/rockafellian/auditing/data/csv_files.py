@@ -143,6 +143,8 @@ def _holds_rows(record: list[str], delimiter: str, columns: int) -> bool:
 
 
 def _describe_error(path: Path, columns: int, message: str) -> str:
+    if "Empty CSV" in message:
+        return f"need rows, got none in {path}; it has a header at most"
     row = re.search(r"Row #(\d+)", message)
     where = f"row {row[1]} (the header is row 1)" if row else "a row"
     uneven = re.search(r"Expected (\d+) columns, got (\d+)", message)

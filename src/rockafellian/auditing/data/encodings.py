@@ -1,4 +1,4 @@
-"""The bytes of text files: unpacked, and decoded with the encoding that was given or found."""
+"""The bytes of text files, decoded with the encoding that was given or found."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ import codecs
 import gzip
 import io
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
-
-#: A file may unpack to this number of bytes; beyond the smaller number, to at most `MAX_RATIO` times its own size.
-MAX_UNPACKED = 4 << 30
-UNPACKED_WITHOUT_RATIO = 100_000_000
-MAX_RATIO = 500
-CHUNK = 1 << 20
 
 UTF8 = "utf-8"
 BYTE_ORDER_MARKS = {
@@ -36,32 +29,6 @@ class Text(NamedTuple):
     content: bytes
     encoding: str
     notices: tuple[str, ...] = ()
-
-
-def check_unpacked(path: Path, unpacked: int, packed: int) -> None:
-    """Raise an error if a file unpacks to more than fits into memory, or than any data do."""
-    if unpacked > MAX_UNPACKED:
-        raise ValueError(
-            f"need at most {MAX_UNPACKED >> 30} GiB of unpacked data, but {path} has more; split it into several files"
-        )
-    if unpacked > UNPACKED_WITHOUT_RATIO and unpacked > MAX_RATIO * packed:
-        raise ValueError(
-            f"need data, but {path} unpacks to more than {MAX_RATIO} times its size, as no data do; "
-            "unpack it yourself if you trust it"
-        )
-
-
-def unpack_gzip(path: Path, content: bytes) -> bytes:
-    """Return the unpacked bytes of a gzip file, or raise an error if there are too many."""
-    unpacked = bytearray()
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            while chunk := file.read(CHUNK):
-                unpacked += chunk
-                check_unpacked(path, len(unpacked), len(content))
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"need a whole gzip file, but {path} is truncated or something else ({error})") from error
-    return bytes(unpacked)
 
 
 def decode(path: Path, content: bytes, encoding: str | None = None) -> Text:
@@ -108,12 +75,19 @@ def _transcode(path: Path, content: bytes, encoding: str) -> bytes:
     except UnicodeEncodeError as error:
         raise ValueError(f"need text, but {path} read as {encoding} has half a character; name another") from error
     except UnicodeError as error:
-        line = ""
-        if isinstance(error, UnicodeDecodeError):
-            line = f" in line {content[: error.start].decode(encoding, 'replace').count(chr(10)) + 1}"
+        where = _line_of(error, content, encoding)
         raise ValueError(
-            f"need text in {encoding}, got other bytes{line} of {path}; correct them, or name another with --encoding"
+            f"need text in {encoding}, got other bytes{where} of {path}; correct them, or name another with --encoding"
         ) from error
+
+
+def _line_of(error: UnicodeError, content: bytes, encoding: str) -> str:
+    """Where the error is; nothing for codecs that do not say."""
+    try:
+        line = content[: error.start].decode(encoding).count("\n") + 1 if isinstance(error, UnicodeDecodeError) else 0
+    except UnicodeError:
+        line = 0
+    return f" in line {line}" if line else ""
 
 
 def _find_encoding(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -132,12 +106,11 @@ def _find_encoding(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _by_zero_bytes(content: bytes) -> str | None:
-    """UTF-16 without a mark, if every other byte is often zero and the ones between hardly ever are."""
-    sample = content[:SAMPLE]
-    even, odd = (sample[start::2].count(0) * 2 / len(sample) for start in (0, 1))
-    if odd > 0.3 and even < 0.05:
+    """UTF-16 without a mark, if every other byte is often zero, as is one of the first two, and the others are not."""
+    even, odd = (content[start:SAMPLE:2].count(0) * 2 / min(len(content) or 1, SAMPLE) for start in (0, 1))
+    if content[1:2] == b"\0" and odd > 0.3 and even < 0.05:
         return "utf-16-le"
-    return "utf-16-be" if even > 0.3 and odd < 0.05 else None
+    return "utf-16-be" if content[:1] == b"\0" and even > 0.3 and odd < 0.05 else None
 
 
 def _check_not_utf8(path: Path, content: bytes, error: UnicodeDecodeError) -> None:

@@ -6,7 +6,6 @@ import io
 import math
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rockafellian._internal.extras import missing
+from rockafellian.auditing.data.archives import whole_archive
 from rockafellian.auditing.data.csv_files import as_text
 
 #: Bytes of all parts of an archive, parts, and cells from the first to the last of a sheet: all are held in memory.
@@ -97,26 +97,20 @@ def _checked_copy(path: Path, content: bytes) -> tuple[bytes, int]:
     so every cell has to name its place. It reads the copy, in which every part has the size that was checked.
     """
     copy, errors = io.BytesIO(), 0
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as old, _new_archive(copy) as new:
-            parts = [part for part in old.infolist() if part.filename.lower().endswith((".xml", ".rels"))]
-            if len(parts) > MAX_PARTS or sum(part.file_size for part in parts) > MAX_UNPACKED:
-                raise ValueError(
-                    f"need at most {MAX_UNPACKED >> 20} MiB in the unpacked parts of {path}, got more; save it as CSV"
-                )
+    with whole_archive(path, "an Excel workbook (.xlsx)"), zipfile.ZipFile(io.BytesIO(content)) as old:
+        parts = [part for part in old.infolist() if part.filename.lower().endswith((".xml", ".rels"))]
+        if len(parts) > MAX_PARTS or sum(part.file_size for part in parts) > MAX_UNPACKED:
+            raise ValueError(
+                f"need at most {MAX_UNPACKED >> 20} MiB in the unpacked parts of {path}, got more; save it as CSV"
+            )
+        if len({part.filename for part in parts}) < len(parts):
+            raise ValueError(f"need an Excel workbook (.xlsx), but {path} has two parts of one name; save it again")
+        with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
             for part in parts:
                 unpacked = old.read(part)
                 errors += _check_part(path, part.filename, unpacked)
                 new.writestr(part.filename, unpacked)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(
-            f"need an Excel workbook (.xlsx), but {path} is truncated, has a password or is something else ({error})"
-        ) from error
     return copy.getvalue(), errors
-
-
-def _new_archive(file: io.BytesIO) -> zipfile.ZipFile:
-    return zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
 
 
 def _check_part(path: Path, name: str, part: bytes) -> int:

@@ -142,6 +142,12 @@ def _check(labels: Labels, source: Source) -> None:
         )
     if rows < MIN_ROWS:
         raise ValueError(f"need at least {MIN_ROWS} rows with a label, got {rows}; add labeled rows")
+    first = np.flatnonzero(labels.known)[:1]
+    try:  # now, rather than when the results are written
+        relabel(source.take(first), labels, np.ones(1, bool), labels.given[first])
+    except pa.ArrowException as error:
+        kind = source.column(column).type
+        raise ValueError(f"need labels that are text or numbers, got a column of {kind}; convert it to text") from error
 
 
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:

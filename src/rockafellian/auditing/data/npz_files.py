@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rockafellian.auditing.data.encodings import check_unpacked
+from rockafellian.auditing.data.archives import check_unpacked, whole_archive
 
 MAX_COLUMNS = 200_000
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -56,31 +55,23 @@ def write_npz(path: Path, table: pa.Table, images: NDArray[Any] | None) -> None:
 
 def _read_arrays(path: Path, content: bytes, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
     """X, and y if it is there; an error if a wanted one is not."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as file:
-            names = [name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy")]
-            if absent := [name for name in wanted if name not in names]:
-                raise ValueError(f"need arrays {' and '.join(wanted)} in {path}, got {names}; {absent[0]} is missing")
-            return {name: _read_array(path, file, f"{name}.npy") for name in ("X", "y") if name in names}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"need a whole .npz file, but {path} is truncated or something else ({error})") from error
+    with whole_archive(path, "a whole .npz file"), zipfile.ZipFile(io.BytesIO(content)) as file:
+        names = [name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy")]
+        if absent := [name for name in wanted if name not in names]:
+            raise ValueError(f"need arrays {' and '.join(wanted)} in {path}, got {names}; {absent[0]} is missing")
+        return {name: _read_array(path, file, f"{name}.npy") for name in ("X", "y") if name in names}
 
 
 def _read_array(path: Path, file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     """One array, if its header fits its number of bytes: NumPy would first make room for whatever a header says."""
     member = file.getinfo(name)
-    if member.flag_bits & 1:
-        raise ValueError(f"need arrays without a password, but {name} of {path} has one; save it without")
     check_unpacked(path, member.file_size, member.compress_size)
     with file.open(member) as header:
         shape, kind, size = _read_header(path, header, name)
     if size != member.file_size:
         raise ValueError(f"need a whole .npz file, but {name} of {path} has not the size of {shape} of {kind}")
     with file.open(member) as array:
-        try:
-            found: NDArray[Any] = np.lib.format.read_array(array, allow_pickle=False)
-        except ValueError as error:
-            raise ValueError(f"need arrays that NumPy reads, but {name} of {path} is none ({error})") from error
+        found: NDArray[Any] = np.lib.format.read_array(array, allow_pickle=False)
     return found
 
 

@@ -21,9 +21,10 @@ try:
 except ImportError as error:
     raise missing("pyarrow to read data", "audit") from error
 
+from rockafellian.auditing.data.archives import unpack_gzip
 from rockafellian.auditing.data.arrow_types import plain_table
 from rockafellian.auditing.data.csv_files import read_csv
-from rockafellian.auditing.data.encodings import UTF8, decode, unpack_gzip
+from rockafellian.auditing.data.encodings import UTF8, decode
 from rockafellian.auditing.data.excel_files import read_excel
 from rockafellian.auditing.data.frames import frame_like, table_from
 from rockafellian.auditing.data.image_folders import read_folder
@@ -167,7 +168,7 @@ def _read_binary(path: Path, content: bytes, labeled: bool) -> Source:
 
 def _read_parquet(path: Path, content: bytes) -> tuple[pa.Table, tuple[str, ...]]:
     try:
-        table = pyarrow.parquet.read_table(pa.BufferReader(content))
+        table = pyarrow.parquet.ParquetFile(pa.BufferReader(content)).read()
     except (pa.ArrowException, OSError, MemoryError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"need a whole Parquet file, but {path} is truncated or something else ({reason})") from error

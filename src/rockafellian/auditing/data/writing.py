@@ -45,6 +45,8 @@ def write_rows(path: Path, source: Source, table: pa.Table, rows: NDArray[np.boo
     if suffix_of(path) == ".npz" and source.format == "npz":
         with atomic_write(path) as partial:
             write_npz(partial, kept, None if source.images is None else source.images[rows])
+    elif source.images is None and source.path is not None and suffix_of(path) == suffix_of(source.path):
+        _write(path, kept, source.delimiter, source.encoding)
     elif source.images is None:
         write_table(path, kept, source.delimiter, source.encoding)
     else:
@@ -52,15 +54,20 @@ def write_rows(path: Path, source: Source, table: pa.Table, rows: NDArray[np.boo
 
 
 def write_table(path: Path, table: pa.Table, delimiter: str = ",", encoding: str = UTF8) -> None:
-    """Write a table as CSV, TSV, JSON, Excel or Parquet; the suffix says which."""
-    suffix = suffix_of(path)
-    form, kind, packed = FORMATS.get(suffix), suffix.removesuffix(".gz"), suffix.endswith(".gz")
-    if form is None or form == "npz":
-        raise ValueError(f"need a name that ends in .csv, .tsv, .json, .jsonl, .xlsx or .parquet, got {path}")
+    """Write a table as CSV, TSV, JSON, Excel or Parquet; the suffix says which, and .csv is not separated by tabs."""
+    kind = suffix_of(path).removesuffix(".gz")
     if kind in (".tsv", ".tab"):
         delimiter = "\t"
     elif kind == ".csv" and delimiter == "\t":
         delimiter = ","
+    _write(path, table, delimiter, encoding)
+
+
+def _write(path: Path, table: pa.Table, delimiter: str, encoding: str) -> None:
+    suffix = suffix_of(path)
+    form, kind, packed = FORMATS.get(suffix), suffix.removesuffix(".gz"), suffix.endswith(".gz")
+    if form is None or form == "npz":
+        raise ValueError(f"need a name that ends in .csv, .tsv, .json, .jsonl, .xlsx or .parquet, got {path}")
     with atomic_write(path) as partial:
         if form == "parquet":
             pyarrow.parquet.write_table(table, partial)
