@@ -105,8 +105,8 @@ def test_empty_rows_are_left_out_with_a_notice_and_columns_without_anything_sile
         (f'<row r="1">{inline("A1", "a")}</row>', "need rows"),
         (f'<row r="1">{inline("A1", "a")}{inline("B1", "a")}</row>', "has 'a' twice; rename one"),
         (f'<row r="1">{inline("A1", "a")}</row><row r="2">{inline("B2", "x")}</row>', "got none above column 2"),
-        (inline("A1", "a") + inline("XFD1048576", "x"), "need at most 20,000,000 cells"),
-        (inline("ZZZ1", "a"), "need at most 20,000,000 cells"),
+        (inline("A1", "a") + inline("XFD1048576", "x"), "need at most 16,000,000 cells"),
+        (inline("ZZZ1", "a"), "need at most 16,000,000 cells"),
         (inline("A1048577", "a"), "need at most"),
         ("<row><c><v>1</v></c></row>", "need cells with an address"),
         ('<row r="1048576"><c t="n"><v>1</v></c></row>', "need cells with an address"),
@@ -154,6 +154,22 @@ def test_sizes_that_lie_are_found_while_unpacking(tmp_path: Path) -> None:
     path.write_bytes(content.replace(size, (1000).to_bytes(4, "little")))
     with pytest.raises(ValueError, match="need an Excel workbook"):
         read(path)
+
+
+@pytest.mark.parametrize("count", ["4000000000", "99999999999999999999", "-1", "&#52;000000000"])
+def test_a_number_of_texts_that_lies_is_refused(count: str, tmp_path: Path) -> None:
+    """The reader would make room for as many, and end the process."""
+    write_table(tmp_path / "a.xlsx", pa.table({"a": ["x"]}))
+    texts = f"<sst xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" uniqueCount = '{count}'/>"
+    with pytest.raises(ValueError, match="has not as many texts as it says; save it again"):
+        read(with_part(tmp_path / "a.xlsx", "xl/sharedStrings.xml", lambda _: texts.encode()))
+
+
+def test_too_many_tags_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excel_files, "MAX_TAGS", 400)
+    write_table(tmp_path / "a.xlsx", pa.table({"a": ["x"] * 200}))
+    with pytest.raises(ValueError, match=r"need at most 100 cells in .*, got more; save it as CSV"):
+        read(tmp_path / "a.xlsx")
 
 
 ENTITIES = b'<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'

@@ -18,12 +18,13 @@ from rockafellian._internal.extras import missing
 from rockafellian.auditing.data.archives import whole_archive
 from rockafellian.auditing.data.csv_files import as_text
 
-#: Bytes of all parts of an archive, parts, and cells from the first to the last of a sheet: all are held in memory.
-MAX_UNPACKED, MAX_PARTS, MAX_CELLS = 1 << 29, 10_000, 20_000_000
+#: Parts of an archive, their bytes, the tags of one, and the cells up to the last of a sheet: all are held in memory.
+MAX_PARTS, MAX_UNPACKED, MAX_TAGS, MAX_CELLS = 10_000, 1 << 29, 24_000_000, 16_000_000
 MAX_ROWS, MAX_COLUMNS, MAX_CHARACTERS = 1_048_576, 16_384, 32_767
 #: An element c, which is a cell, and one that begins with its address.
 CELL = re.compile(rb"<(?:[^\s<>/!?:=\"']+:)?c(?=[\s/>])")
 ADDRESS = re.compile(rb"<(?:[^\s<>/!?:=\"']+:)?c\s+r=\"([A-Z]{1,3})([0-9]{1,7})\"")
+TEXTS = re.compile(rb"uniqueCount\s*=\s*[\"']([^\"']*)")  # the reader makes room for as many
 ERROR_CELL = re.compile(rb"<c\s[^>]*\bt=\"e\"")
 #: Excel stores numbers as float64, which is not exact for integers beyond.
 MAX_EXACT = 2**53
@@ -115,8 +116,15 @@ def _checked_copy(path: Path, content: bytes) -> tuple[bytes, int]:
 
 def _check_part(path: Path, name: str, part: bytes) -> int:
     """The number of cells that hold errors; an error if there is no room for the cells, or if it defines entities."""
+    counts = [found[1] for found in TEXTS.finditer(part)]
     if b"<!DOCTYPE" in part or b"<!ENTITY" in part or b"\0" in part:
         raise ValueError(f"need an Excel workbook, but {name} of {path} is no plain XML in UTF-8; save it again")
+    if any(not count.isdigit() or len(count) > 9 or int(count) > len(part) for count in counts):
+        raise ValueError(
+            f"need an Excel workbook, but {name} of {path} has not as many texts as it says; save it again"
+        )
+    if part.count(b"<") > MAX_TAGS:
+        raise ValueError(f"need at most {MAX_TAGS // 4:,} cells in {path}, got more; save it as CSV")
     addresses, columns, last_row = 0, set(), 0
     for column, row in (found.groups() for found in ADDRESS.finditer(part)):
         addresses, last_row = addresses + 1, max(last_row, int(row))
