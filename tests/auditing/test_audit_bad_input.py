@@ -145,7 +145,7 @@ def bad_valid(text: str) -> Make:
 ROWS = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(40))
 CASES: dict[str, tuple[Make, str]] = {
     "no such file": (lambda folder: [folder / "nothing.csv", "--label", "label"], "there is no"),
-    "an unknown ending": (csv("a,label\n1,x\n", name="data.xlsx"), "ends in .csv"),
+    "an unknown ending": (csv("a,label\n1,x\n", name="data.ods"), "ends in .csv"),
     "an empty file": (csv(""), "is empty"),
     "an empty parquet file": (csv("", name="data.parquet"), "is empty"),
     "an empty line": (csv("\n\n"), "need a header"),
@@ -162,9 +162,9 @@ CASES: dict[str, tuple[Make, str]] = {
     "a short row": (csv("a,label\n" + ROWS + "7\n"), "row 42 (the header is row 1)"),
     "a long row": (csv("a,label\n" + ROWS + "7,a,b\n"), "has 3; look for"),
     "an open quote": (csv("a,label\n" + ROWS + '"7,a\n'), "quote"),
-    "not UTF-8": (csv(b"a,label\n" + ROWS.encode() + b"\xff\xfe,a\n"), "need UTF-8"),
-    "not UTF-8 in the header": (csv(b"a\xff,label\n" + ROWS.encode()), "need UTF-8"),
-    "UTF-16": (csv(("a,label\n" + ROWS).encode("utf-16")), "need UTF-8"),
+    "broken UTF-8": (csv("a,label\néè,a\n".encode() + ROWS.encode() + b"\xff,a\n"), "the first in line 43"),
+    "broken UTF-8 in the header": (csv("aé".encode() + b"\xff,label\n" + ROWS.encode()), "the first in line 1"),
+    "broken UTF-16": (csv(("a,label\n" + ROWS).encode("utf-16")[:-1]), "need text in utf-16"),
     "a column twice": (csv("a,a,label\n1,2,x\n"), "twice"),
     "only labels": (csv("label\n" + "a\nb\n" * 20), "need columns to learn from"),
     "only constants": (csv("a,label\n" + "".join(f"1,{'ab'[i % 2]}\n" for i in range(40))), "constant"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rockafellian.auditing.data.reading import DELIMITERS, Source, read
+from rockafellian.auditing.data.csv_files import DELIMITERS
+from rockafellian.auditing.data.reading import Source, read
 from rockafellian.auditing.data.writing import check_writable, suffix_for, write_rows, write_table
 
 #: Letters that matter to a CSV file come often; no half of a pair and, at the start of a name, no byte order mark.
@@ -31,7 +33,7 @@ def filled(columns: dict[str, list[str | None]]) -> dict[str, list[str]]:
     return {name: [each or "" for each in column] for name, column in columns.items()}
 
 
-@given(tables(), st.sampled_from(DELIMITERS), st.sampled_from([".csv", ".tsv", ".txt"]))
+@given(tables(), st.sampled_from(DELIMITERS), st.sampled_from([".csv", ".tsv", ".txt", ".csv.gz"]))
 @example({"a;b;c": ["1"], "d": ["2"]}, ",", ".csv")  # more semicolons than commas
 @example({"a,b": ["1"], "d": ["2"]}, "|", ".csv")
 @example({"a": ["x\ry"], "b": ["z"]}, ",", ".csv")
@@ -90,7 +92,7 @@ def test_bytes_that_are_no_text_are_refused_by_name_of_the_column_and_nothing_is
 
 def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need a name that ends in"):
-        write_table(tmp_path / "data.xlsx", pa.table({"a": ["x"]}))
+        write_table(tmp_path / "data.ods", pa.table({"a": ["x"]}))
 
 
 def test_a_file_that_exists_is_only_replaced_by_force(tmp_path: Path) -> None:
@@ -102,12 +104,58 @@ def test_a_file_that_exists_is_only_replaced_by_force(tmp_path: Path) -> None:
         check_writable(tmp_path / "nowhere" / "new.csv", force=True)
 
 
+@pytest.mark.parametrize("force", [True, False])
+def test_folders_pipes_and_the_data_themselves_are_never_replaced(force: bool, tmp_path: Path) -> None:
+    data, link, hard = tmp_path / "data.csv", tmp_path / "link.csv", tmp_path / "hard.csv"
+    data.write_text("a")
+    link.symlink_to(data)
+    hard.hardlink_to(data)
+    for path in (data, link, hard, tmp_path / "." / "data.csv"):
+        with pytest.raises(ValueError, match=r"but .* is read from; name another"):
+            check_writable(path, force, [tmp_path / "other.csv", data])
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path, tmp_path / "pipe.csv"):
+        with pytest.raises(ValueError, match="need a regular file"):
+            check_writable(path, force)
+    check_writable(tmp_path / "new.csv", force, [data])
+
+
+def test_a_link_to_nowhere_is_replaced_only_by_force(tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="exists"):
+        check_writable(tmp_path / "link.csv", force=False)
+    check_writable(tmp_path / "link.csv", force=True)
+
+
 def test_a_copy_ends_like_the_data() -> None:
     table = pa.table({"a": ["x"]})
     named = {"csv": Path("data.TSV"), "parquet": Path("data.pq"), "npz": Path("d.npz"), "folder": Path("d")}
     found = {form: suffix_for(Source(table, form, path)) for form, path in named.items()}
     assert found == {"csv": ".TSV", "parquet": ".parquet", "npz": ".npz", "folder": ".csv"}
     assert suffix_for(Source(table, "frame")) == ".parquet"
+    packed = {"a.csv.gz": "csv", "b.v2.TSV.GZ": "csv", "c.jsonl": "json", "d.json": "json", "e.jsonl.gz": "json"}
+    found = {name: suffix_for(Source(table, form, Path(name))) for name, form in packed.items()}
+    assert found == {name: name[name.index(".", 3 if "v2" in name else 0) :] for name in packed}
+    assert suffix_for(Source(table, "excel", Path("a.XLSX"))) == ".xlsx"
+
+
+@pytest.mark.parametrize("old", [".csv", ".tsv.gz", ".json", ".jsonl", ".xlsx", ".parquet"])
+@pytest.mark.parametrize("new", [".csv", ".tsv.gz", ".json", ".jsonl", ".xlsx", ".parquet"])
+def test_data_of_any_format_can_be_written_in_any_other(old: str, new: str, tmp_path: Path) -> None:
+    table = pa.table({"a": ["007", "NA", " x ", '"', "1e5"], "b": ["a,b", "c\td", "e\r\nf", "=1", "ö"]})
+    write_table(tmp_path / f"old{old}", table)
+    source = read(tmp_path / f"old{old}")
+    write_rows(tmp_path / f"new{new}", source, source.table, np.ones(5, bool))
+    assert read(tmp_path / f"new{new}").table.to_pydict() == table.to_pydict()
+
+
+def test_a_copy_keeps_the_tabs_of_a_csv_file_and_another_file_does_not(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a\tb\n1\t2\n")
+    source = read(tmp_path / "data.csv")
+    write_rows(tmp_path / "copy.csv", source, source.table, np.ones(1, bool))
+    assert (tmp_path / "copy.csv").read_text() == "a\tb\n1\t2\n"
+    write_table(tmp_path / "new.csv", source.table, source.delimiter)
+    assert (tmp_path / "new.csv").read_text() == "a,b\n1,2\n"
 
 
 @pytest.mark.parametrize("labels", [np.array([1, 0, 1]), np.array(["a", "b", "a"]), np.array([[0, 1], [1, 1], [1, 0]])])

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import hashlib
-import io
-import re
-import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rockafellian._internal.extras import missing
+from rockafellian._internal.files import check_regular
 
 try:
     import pyarrow as pa
-    import pyarrow.csv
     import pyarrow.parquet
 except ImportError as error:
     raise missing("pyarrow to read data", "audit") from error
 
-from rockafellian.auditing.data.frames import frame_like, table_from, without_dictionaries
+from rockafellian.auditing.data.archives import unpack_gzip
+from rockafellian.auditing.data.arrow_types import plain_table
+from rockafellian.auditing.data.csv_files import read_csv
+from rockafellian.auditing.data.encodings import UTF8, decode
+from rockafellian.auditing.data.excel_files import read_excel
+from rockafellian.auditing.data.frames import frame_like, table_from
+from rockafellian.auditing.data.image_folders import read_folder
+from rockafellian.auditing.data.json_files import read_json
+from rockafellian.auditing.data.npz_files import read_npz
 
-#: The common formats that Pillow reads.
-IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-DELIMITERS = (",", ";", "\t", "|")
-#: Bytes of a CSV file to parse at a time; the larger number where a row does not fit into the smaller.
-BLOCK_SIZES = (1 << 20, 1 << 30)
-MAX_HEADER = 1_000_000
+#: The format of each file suffix; text files may be packed by gzip, and end in .gz then.
+FORMATS = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "csv")
+FORMATS |= {".json": "json", ".jsonl": "json", ".ndjson": "json"}
+TEXT_SUFFIXES = tuple(FORMATS)
+FORMATS |= {f"{suffix}.gz": FORMATS[suffix] for suffix in TEXT_SUFFIXES}
+FORMATS |= {".xlsx": "excel", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The rows of a file, a folder or a frame. `format` is csv, parquet, npz, folder or frame."""
+    """The rows of a file, a folder or a frame. `format` is csv, json, excel, parquet, npz, folder or frame."""
 
     table: pa.Table
     format: str
@@ -48,6 +51,7 @@ class Source:
     frame: Any = None  # the frame that was passed, if it was one
     file_checksum: str | None = None  # of the bytes of a file
     notices: tuple[str, ...] = ()  # what a user should know about how the data were read
+    encoding: str = UTF8  # of a text file
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -61,17 +65,18 @@ class Source:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return this column, or raise an error that lists the others."""
-        if name not in self.table.column_names:
+        place = self.table.schema.get_field_index(name)
+        if place < 0:
             near = difflib.get_close_matches(name, self.table.column_names, 1)
             hint = f"did you mean {near[0]!r}?" if near else "name one of them"
             shown = ", ".join(map(repr, self.table.column_names[:20])) + ", ..." * (self.table.num_columns > 20)
             raise ValueError(f"need a column {name!r}, got {shown}; {hint}")
-        return self.table.column(name)
+        return self.table.column(place)
 
     def take(self, rows: NDArray[Any]) -> Source:
         """Return some of the rows, by index."""
         images = None if self.images is None else self.images[rows]
-        return Source(self.table.take(pa.array(rows)), self.format, self.path, self.delimiter, images)
+        return replace(self, table=self.table.take(pa.array(rows)), images=images, frame=None, file_checksum=None)
 
     def to_frame(self, table: pa.Table, rows: NDArray[np.bool_], changed: Sequence[str] = ()) -> Any:
         """Return marked rows of a table with changed columns as the kind of frame passed; for files, pandas."""
@@ -93,164 +98,78 @@ class Source:
 
 
 def read(data: Any, *, labeled: bool = True, encoding: str | None = None) -> Source:
-    """Return the rows of a CSV, TSV, Parquet or .npz file, of a folder with one sub-folder per class, or of a frame.
+    """Return the rows of a file, of a folder of images with one sub-folder per class, or of a frame.
 
-    Without labels, an .npz file may lack y, and images may lie anywhere in the folder.
+    Args:
+        data: a CSV, TSV, JSON, Excel, Parquet or .npz file, a folder, or a frame of pandas, polars or pyarrow.
+        labeled: whether there are labels; without, an .npz file may lack y, and images may lie anywhere in the folder.
+        encoding: the encoding of a text file; by default it is detected.
     """
-    source = _read_path(Path(data), labeled) if isinstance(data, str | Path) else _read_frame(data)
+    is_path = isinstance(data, str | Path)
+    if encoding is not None and not (is_path and suffix_of(Path(data)).removesuffix(".gz") in TEXT_SUFFIXES):
+        raise ValueError(f"need a text file such as .csv for the encoding {encoding!r}, got other data; leave it out")
+    source = _read_path(Path(data), labeled, encoding) if is_path else _read_frame(data)
     if len(source) == 0:
         name = "the frame" if source.path is None else source.path
         raise ValueError(f"need rows, got none in {name}; it has a header at most")
     return source
 
 
+def suffix_of(path: Path) -> str:
+    """Return the suffix that says the format, in lower case, such as .csv or .csv.gz."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+
+
 def _read_frame(frame: Any) -> Source:
-    return Source(table_from(frame), "frame", frame=frame)
+    table, notices = table_from(frame)
+    return Source(table, "frame", frame=frame, notices=notices)
 
 
-def _read_path(path: Path, labeled: bool) -> Source:
+def _read_path(path: Path, labeled: bool, encoding: str | None) -> Source:
     if path.is_dir():
-        return _read_folder(path, labeled)
+        table, notices = read_folder(path, labeled)
+        return Source(table, "folder", path, notices=notices)
     if not path.exists():
         raise FileNotFoundError(f"need a file or a folder, but there is no {path}; check the name")
-    readers: dict[str, Callable[..., Source]] = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), _read_csv)
-    readers |= {".parquet": _read_parquet, ".pq": _read_parquet, ".npz": partial(_read_npz, labeled=labeled)}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise ValueError(f"need a file that ends in {', '.join(readers)}, or a folder; got {path.name}; convert it")
+    check_regular(path)
+    suffix = suffix_of(path)
+    if suffix not in FORMATS:
+        raise ValueError(f"need a file that ends in {', '.join(FORMATS)}, or a folder; got {path.name}; convert it")
     content = path.read_bytes()  # once, to parse and to hash
     if not content:
         raise ValueError(f"need data, but {path} is empty; write it again")
-    return reader(path, content, hashlib.sha256(content).hexdigest())
+    is_text = suffix.removesuffix(".gz") in TEXT_SUFFIXES
+    source = _read_text(path, content, encoding) if is_text else _read_binary(path, content, labeled)
+    return replace(source, file_checksum=hashlib.sha256(content).hexdigest())
 
 
-def _read_csv(path: Path, content: bytes, checksum: str) -> Source:
-    header, delimiter = _read_header(path, content)
-    if doubled := sorted({name for name in header if header.count(name) > 1}):
-        raise ValueError(f"need different column names, but {path} has {doubled[0]!r} twice; rename one")
-    as_text = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=True, null_values=[""]
-    )
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    for size in BLOCK_SIZES:
-        one_thread = pyarrow.csv.ReadOptions(use_threads=False, block_size=size)  # so that an error knows its row
-        try:
-            table = pyarrow.csv.read_csv(pa.BufferReader(content), one_thread, parse, as_text)
-            return Source(table, "csv", path, delimiter, file_checksum=checksum)
-        except pa.ArrowInvalid as error:
-            failed = error
-        if "straddl" not in str(failed):  # else a row is longer than a block
-            break
-    raise ValueError(_csv_error(path, len(header), str(failed))) from failed
+def _read_text(path: Path, content: bytes, encoding: str | None) -> Source:
+    suffix = suffix_of(path)
+    kind = suffix.removesuffix(".gz")
+    text = decode(path, unpack_gzip(path, content) if suffix.endswith(".gz") else content, encoding)
+    if not text.content.strip():
+        raise ValueError(f"need a header with column names or objects in {path}, got an empty file; write it again")
+    if FORMATS[suffix] == "csv":
+        table, delimiter, notices = read_csv(path, text, tabs=kind in (".tsv", ".tab"))
+    else:
+        (table, notices), delimiter = read_json(path, text, lines=kind != ".json"), ","
+    return Source(table, FORMATS[suffix], path, delimiter, notices=notices, encoding=text.encoding)
 
 
-def _read_header(path: Path, content: bytes) -> tuple[list[str], str]:
-    """The column names, and the delimiter."""
+def _read_binary(path: Path, content: bytes, labeled: bool) -> Source:
+    form = FORMATS[suffix_of(path)]
+    if form == "npz":
+        table, images, notices = read_npz(path, content, labeled)
+        return Source(table, form, path, images=images, notices=notices)
+    table, notices = read_excel(path, content) if form == "excel" else _read_parquet(path, content)
+    return Source(table, form, path, notices=notices)
+
+
+def _read_parquet(path: Path, content: bytes) -> tuple[pa.Table, tuple[str, ...]]:
     try:
-        lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-        first = lines.readline(MAX_HEADER)
-        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else _delimiter(first)
-        lines.seek(0)
-        header = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
-    except UnicodeDecodeError as error:
-        raise ValueError(_not_utf8(path)) from error
-    except csv.Error as error:
-        raise ValueError(f"need a header with column names, but the first line of {path} is none ({error})") from error
-    header[:1] = [name.removeprefix("\ufeff") for name in header[:1]]
-    if not any(name.strip() for name in header):
-        raise ValueError(f"need a header with column names in the first line of {path}, got an empty line")
-    return header, delimiter
-
-
-def _delimiter(line: str) -> str:
-    unquoted = re.sub(r'"[^"]*"', "", line)
-    return max(DELIMITERS, key=unquoted.count)
-
-
-def _csv_error(path: Path, columns: int, message: str) -> str:
-    row = re.search(r"Row #(\d+)", message)
-    where = f"row {row[1]} (the header is row 1)" if row else "a row"
-    uneven = re.search(r"Expected (\d+) columns, got (\d+)", message)
-    if uneven:
-        return (
-            f"need {columns} cells in every row, as in the header, but {where} of {path} has {uneven[2]}; "
-            "look for a missing or additional separator or quote there"
-        )
-    if "UTF8" in message:
-        return f"{_not_utf8(path)}; the first is in {where}"
-    return f"need a CSV file, but {path} cannot be read as one: {' '.join(message.split())[:200]}"
-
-
-def _not_utf8(path: Path) -> str:
-    return f"need UTF-8 text, got other bytes in {path}; save it with the encoding UTF-8"
-
-
-def _read_parquet(path: Path, content: bytes, checksum: str) -> Source:
-    try:
-        table = pyarrow.parquet.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError) as error:
+        table = pyarrow.parquet.ParquetFile(pa.BufferReader(content)).read()
+    except (pa.ArrowException, OSError, MemoryError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"need a whole Parquet file, but {path} is truncated or something else ({reason})") from error
-    return Source(without_dictionaries(table), "parquet", path, file_checksum=checksum)
-
-
-def _read_npz(path: Path, content: bytes, checksum: str, *, labeled: bool) -> Source:
-    arrays = _arrays(path, content, ("X", "y") if labeled else ("X",))
-    x = arrays["X"]
-    if x.ndim < 2 or x.dtype.kind not in "fiub":
-        raise ValueError(f"need numbers X (rows, ...) in {path}, got {x.shape} of {x.dtype}")
-    columns = {f"x{i}": pa.array(x[:, i]) for i in range(x.shape[1])} if x.ndim == 2 else {}
-    if "y" in arrays:
-        y = arrays["y"]
-        if y.ndim not in (1, 2) or len(y) != len(x):
-            raise ValueError(f"need one label y for each of the {len(x)} rows of X in {path}, got {y.shape}")
-        columns |= {"y": pa.array(y)} if y.ndim == 1 else {f"y{i}": pa.array(y[:, i]) for i in range(y.shape[1])}
-    table = pa.table(columns) if columns else pa.table({"row": pa.array(range(len(x)))})
-    return Source(table, "npz", path, images=x if x.ndim > 2 else None, file_checksum=checksum)
-
-
-def _arrays(path: Path, content: bytes, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """X, and y if it is there; an error if a wanted one is not."""
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            names = list(getattr(file, "files", []))
-            if absent := [name for name in wanted if name not in names]:
-                raise ValueError(f"need arrays {' and '.join(wanted)} in {path}, got {names}; {absent[0]} is missing")
-            return {name: file[name] for name in ("X", "y") if name in names}
-    except (zipfile.BadZipFile, EOFError, OSError, io.UnsupportedOperation) as error:
-        raise ValueError(f"need a whole .npz file, but {path} is truncated or something else ({error})") from error
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise
-        raise ValueError(
-            f"need arrays of numbers or text in {path}, got pickled objects, which are not read"
-        ) from error
-
-
-def _read_folder(path: Path, labeled: bool) -> Source:
-    """The images below each sub-folder, whose name is their label; without labels, all images below the folder."""
-    classes = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
-    found = [(file, each.name) for each in classes for file in _images_below(each)]
-    loose = [] if labeled and found else list(_images_below(path))
-    if not (found if labeled else loose):
-        wanted = "one sub-folder of images per class" if labeled else "images"
-        raise ValueError(
-            f"need a folder with {wanted}, but {path} has {len(loose) or 'no'} images and {len(classes)} sub-folders; "
-            "sort the images into sub-folders, or pass a CSV of their paths with --image COLUMN"
-        )
-    files = [file for file, _ in found] if labeled else loose
-    columns = {"file": _text([file.relative_to(path).as_posix() for file in files], path)}
-    if labeled:
-        columns["label"] = _text([label for _, label in found], path)
-    return Source(pa.table(columns), "folder", path)
-
-
-def _text(names: list[str], path: Path) -> pa.Array:
-    try:
-        return pa.array(names, pa.string())
-    except UnicodeEncodeError as error:
-        raise ValueError(f"need file names in UTF-8, got others in {path}; rename them") from error
-
-
-def _images_below(folder: Path) -> Iterable[Path]:
-    return (each for each in sorted(folder.rglob("*")) if each.suffix.lower() in IMAGE_SUFFIXES and each.is_file())
+    return plain_table(table)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian.auditing.data.cells import as_text, decoded, has_text, is_text, shown
-from rockafellian.auditing.data.reading import IMAGE_SUFFIXES, Source
+from rockafellian.auditing.data.image_folders import IMAGE_SUFFIXES
+from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.images import (
     EfficientNet,
@@ -165,9 +166,6 @@ class Images:
             for file, size in zip(content, sizes, strict=True)
         )
         return np.array([_digest(each) for each in compared], np.uint64)
-
-    def checksum(self, content):
-        return hashlib.blake2b(b"".join(Path(p).read_bytes() for p in content)).hexdigest()
 
     def preview(self, source: Source, row: int) -> dict[str, Any]:
         """Return a thumbnail, and the file of the image."""
