@@ -73,7 +73,10 @@ def _describe(error: BaseException) -> tuple[str, int]:
     if isinstance(error, TyperException):
         return _usage(error), 2
     if isinstance(error, MemoryError):
-        return f"need more memory than there is ({str(error) or 'none could be had'}); use fewer rows or smaller inputs", 2
+        return (
+            f"need more memory than there is ({str(error) or 'none could be had'}); use fewer rows or smaller inputs",
+            2,
+        )
     if isinstance(error, INPUT_ERRORS):
         return " ".join(str(error).split()) or type(error).__name__, 2
     if isinstance(error, KeyboardInterrupt | typer.Abort):

@@ -19,7 +19,7 @@ def reread(run: FinishedRun, data: Path | None = None) -> Source:
     if described.data is None and data is None:
         return read(run.path(FRAME))
     path = data or Path(str(described.data))
-    source = read(path)
+    source = read(path, encoding=described.reading.encoding)
     changed = source.checksum() != described.checksum
     if not changed and described.images is not None:
         images = Images(described.image_column)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from rockafellian._internal.extras import missing
 from rockafellian._internal.files import PARTIAL, check_regular, file_checksum, write_json
+from rockafellian.auditing.data.reading import FORMATS
 from rockafellian.auditing.model.classifier import DESCRIPTION, TENSORS
 
 try:
@@ -24,11 +25,9 @@ T = TypeVar("T")
 DONE, SETTINGS, LOCK, FRAME = "DONE", "settings.json", ".lock", "data.parquet"
 SUMMARY, FINDINGS, CHECKPOINT = "summary.json", "findings.parquet", "checkpoint"
 MODEL = (f"model/{DESCRIPTION}", f"model/{TENSORS}")
-#: How copies of the data may end.
-COPY_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".npz")
 #: All files that a run writes, and so all that --force may delete: DONE first, the settings last.
 OUTPUTS = [DONE, SUMMARY, FINDINGS, "findings.csv", "history.json", "set_aside.csv", "conflicts.csv", "report.html"]
-OUTPUTS += [f"{name}{suffix}" for name in ("cleaned", "relabeled") for suffix in COPY_SUFFIXES]
+OUTPUTS += [f"{name}{suffix}" for name in ("cleaned", "relabeled") for suffix in FORMATS]
 OUTPUTS += [*MODEL, f"{CHECKPOINT}/checkpoint.safetensors", FRAME, SETTINGS]
 FOLDERS = ("model", CHECKPOINT)
 

@@ -105,14 +105,19 @@ def read(data: Any, *, labeled: bool = True, encoding: str | None = None) -> Sou
         labeled: whether there are labels; without, an .npz file may lack y, and images may lie anywhere in the folder.
         encoding: the encoding of a text file; by default it is detected.
     """
-    is_path = isinstance(data, str | Path)
-    if encoding is not None and not (is_path and suffix_of(Path(data)).removesuffix(".gz") in TEXT_SUFFIXES):
+    if encoding is not None and not is_text_file(data):
         raise ValueError(f"need a text file such as .csv for the encoding {encoding!r}, got other data; leave it out")
+    is_path = isinstance(data, str | Path)
     source = _read_path(Path(data), labeled, encoding) if is_path else _read_frame(data)
     if len(source) == 0:
         name = "the frame" if source.path is None else source.path
         raise ValueError(f"need rows, got none in {name}; it has a header at most")
     return source
+
+
+def is_text_file(data: Any) -> bool:
+    """Return whether this is the path of a text file, which has an encoding."""
+    return isinstance(data, str | Path) and suffix_of(Path(data)).removesuffix(".gz") in TEXT_SUFFIXES
 
 
 def suffix_of(path: Path) -> str:
@@ -139,8 +144,8 @@ def _read_path(path: Path, labeled: bool, encoding: str | None) -> Source:
     content = path.read_bytes()  # once, to parse and to hash
     if not content:
         raise ValueError(f"need data, but {path} is empty; write it again")
-    is_text = suffix.removesuffix(".gz") in TEXT_SUFFIXES
-    source = _read_text(path, content, encoding) if is_text else _read_binary(path, content, labeled)
+    text = is_text_file(path)
+    source = _read_text(path, content, encoding) if text else _read_binary(path, content, labeled)
     return replace(source, file_checksum=hashlib.sha256(content).hexdigest())
 
 

@@ -35,7 +35,7 @@ def check_writable(path: Path, force: bool, inputs: Sequence[Path] = ()) -> None
 def suffix_for(source: Source) -> str:
     """Return the file suffix for a copy of this data."""
     if source.format in ("csv", "json") and source.path is not None:
-        return source.path.name[-len(suffix_of(source.path)) :]
+        return suffix_of(source.path)
     return SUFFIXES[source.format]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rockafellian.auditing.data.cells import as_text, decoded, has_text, named
 from rockafellian.auditing.data.labels import Labels, read_labels, read_labels_like
-from rockafellian.auditing.data.reading import Source, read
+from rockafellian.auditing.data.reading import Source, is_text_file, read
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.kinds import Features, Kind, choose_kind, encode
 from rockafellian.training.progress import Progress
@@ -44,7 +44,7 @@ class Problem:
 
 def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet") -> Problem:
     """Read and check the data, and the validation data if there are any; return what is trained on."""
-    source = read(data)
+    source = read(data, encoding=settings.encoding)
     settings = replace(settings, label=settings.label or _default_label(source))
     labels = read_labels(source, settings.label, settings.separator)
     if labels.multilabel and settings.loss is not None:
@@ -67,7 +67,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
         rows=rows,
         inputs=inputs,
         targets=labels.targets(),
-        valid=None if valid is None else _read_valid(valid, labels, kind, features, progress),
+        valid=None if valid is None else _read_valid(valid, settings, labels, kind, features, progress),
         ids=None if id_column is None else as_text(source.column(id_column)).cast(pa.string()),
         conflicts=conflicts,
         notices=_notices(source, labels, conflicts),
@@ -108,8 +108,10 @@ def _all_differ(source: Source, name: str) -> bool:
     return bool(pc.count_distinct(column).as_py() == len(source))
 
 
-def _read_valid(data: Any, labels: Labels, kind: Kind, features: Features, progress: Progress) -> tuple[Tensor, Tensor]:
-    source = read(data)
+def _read_valid(
+    data: Any, settings: Settings, labels: Labels, kind: Kind, features: Features, progress: Progress
+) -> tuple[Tensor, Tensor]:
+    source = read(data, encoding=settings.encoding if is_text_file(data) else None)
     found = read_labels_like(source, labels)
     if not found.known.any():
         raise ValueError(f"need labels in the validation data, got none in column {labels.columns[0]!r}")
