@@ -59,7 +59,7 @@ def test_noise_rates_from_0_to_below_1_are_accepted(share: Any) -> None:
         ({"contamination": True}, "got True"),
         ({"contamination": "0.2x"}, "got '0.2x'"),
         ({"contamination": [0.2]}, "got \\[0.2\\]"),
-        ({"attack": "pgd", "eps": 1e300}, "need a finite eps from 0 to 1,000,000"),
+        ({"attack": "pgd", "eps": 1e300}, "need a finite eps >= 0 and <= 1,000,000"),
         ({"attack": "pgd", "eps": -1}, "need a finite eps"),
         ({"attack": "pgd", "eps": "1"}, "need a finite eps"),
         ({"attack": "pgd", "eps": True}, "need a finite eps"),

@@ -176,9 +176,17 @@ def test_a_file_of_other_tensors_is_an_error(tmp_path: Path, metadata) -> None:
         load(tmp_path / "c")
 
 
+def test_equal_states_give_equal_files(old: Path) -> None:
+    for number in range(20):
+        save(old.with_name(str(number)), {"round": 1, "weights": torch.arange(100)})
+        assert old.with_name(str(number)).read_bytes() == old.read_bytes()
+
+
 def test_the_file_is_one_of_safetensors_and_json(old: Path) -> None:
     with safe_open(old, framework="np") as file:
-        plain = json.loads(file.metadata()["rockafellian"])
+        checksum, _, plain = file.metadata()["rockafellian"].partition(" ")
+        assert len(checksum) == 64
+        plain = json.loads(plain)
         assert plain["round"] == 1
         assert file.get_tensor(plain["weights"]["$tensor"]).tolist() == list(range(100))
 

@@ -1,7 +1,7 @@
 """The state of a run on disk: one safetensors file, with plain values as JSON in its header. Nothing is unpickled.
 
 Written to a temporary file and renamed, so that a killed process leaves the old state or the new one. A checksum of all
-content is written beside it, so that a damaged file is an error.
+content stands before the JSON, so that a damaged file is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ try:
 except ImportError as error:
     raise missing("safetensors for checkpoints", "train") from error
 
-HEADER, CHECKSUM = "rockafellian", "checksum"
+HEADER = "rockafellian"
 FIX = "restore a copy, or start again in another folder"
 
 
@@ -134,7 +134,8 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as partial:
         try:
-            save_file(tensors, partial, metadata={HEADER: plain, CHECKSUM: _checksum(plain, tensors)})
+            # One entry, as safetensors writes several in any order, and equal states should give equal files.
+            save_file(tensors, partial, metadata={HEADER: f"{_checksum(plain, tensors)} {plain}"})
         except SafetensorError as error:
             raise _system_error(error, path) from error
         _flush(partial)
@@ -147,9 +148,10 @@ def load(path: Path) -> dict[str, Any]:
     check_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
+            header = (file.metadata() or {}).get(HEADER)
             mapped = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            intact = HEADER in header and _checksum(header[HEADER], mapped) == header.get(CHECKSUM)
+            checksum, _, plain = (header or "").partition(" ")
+            intact = _checksum(plain, mapped) == checksum
             # Only now, as tensors that are mapped take no memory.
             tensors = {name: tensor.clone() for name, tensor in mapped.items()} if intact else {}
     except OSError:
@@ -158,7 +160,7 @@ def load(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"need a whole state, but {path} is cut short or another kind of file ({_one_line(error)}); {FIX}"
         ) from error
-    if HEADER not in header:
+    if header is None:
         raise ValueError(f"need a state of rockafellian, but {path} holds other tensors; name another folder")
     if not intact:
         raise ValueError(
@@ -166,7 +168,7 @@ def load(path: Path) -> dict[str, Any]:
             f"version; {FIX}"
         )
     try:
-        state: dict[str, Any] = _with_tensors(json.loads(header[HEADER]), tensors)
+        state: dict[str, Any] = _with_tensors(json.loads(plain), tensors)
         if not isinstance(state, dict):
             raise ValueError("it is no dict")
     except (ValueError, RecursionError) as error:

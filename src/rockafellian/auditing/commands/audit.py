@@ -146,15 +146,25 @@ def audit(
 
     The other arguments are the options of that command.
     """
-    try:
-        from rockafellian.auditing.commands.run import audit_prepared, run
-        from rockafellian.auditing.data.settings import Settings
-        from rockafellian.auditing.model.problem import prepare
-    except ModuleNotFoundError as error:
-        raise missing(f"{str(error.name).partition('.')[0]} for rk.audit", "audit") from error
+    _check_installed()
+    from rockafellian.auditing.commands.run import audit_prepared, run
+    from rockafellian.auditing.data.settings import Settings
+    from rockafellian.auditing.model.problem import prepare
+
     chosen = (text, image, id, separator, contamination, loss, attack, eps, epochs, encoder, seed, device)
-    names = (label,) if isinstance(label, str) or not isinstance(label, Iterable) else tuple(label)
-    settings = Settings(names, *chosen, encoding)
+    settings = Settings(_names(label), *chosen, encoding)
     if out is None:
         return audit_prepared(prepare(data, settings, valid, progress), progress=progress)
     return run(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)
+
+
+def _check_installed() -> None:
+    """Raise an error that names the extra unless everything that an audit imports is installed."""
+    try:
+        import rockafellian.auditing.commands.run  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise missing(f"{str(error.name).partition('.')[0]} for rk.audit", "audit") from error
+
+
+def _names(label: Any) -> tuple[Any, ...]:
+    return (label,) if isinstance(label, str) or not isinstance(label, Iterable) else tuple(label)

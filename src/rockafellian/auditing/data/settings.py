@@ -101,7 +101,7 @@ class Settings:
             raise ValueError(f"need an attack and its eps together, got {self.attack} and {eps}; pass both or none")
         if eps is not None and not (_is_number(eps) and 0 <= eps <= MAX_EPS):
             raise ValueError(
-                f"need a finite eps from 0 to {MAX_EPS:,.0f}, in standard deviations of the inputs; got {eps!r}"
+                f"need a finite eps >= 0 and <= {MAX_EPS:,.0f}, in standard deviations of the inputs; got {eps!r}"
             )
         if self.epochs is not None and not (type(self.epochs) is int and MIN_EPOCHS <= self.epochs <= MAX_EPOCHS):
             raise ValueError(
