@@ -281,6 +281,8 @@ def test_what_excel_would_change_is_written_as_text(tmp_path: Path) -> None:
 def test_too_much_for_a_sheet_is_refused_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"need at most 32,767 characters in a cell .* in column 'a'"):
         write_table(tmp_path / "a.xlsx", pa.table({"a": ["x" * 40_000]}))
+    with pytest.raises(ValueError, match=r"need at most 32,767 characters .* in the header"):
+        write_table(tmp_path / "a.xlsx", pa.table({"a" * 40_000: ["x"]}))
     monkeypatch.setattr(excel_files, "MAX_ROWS", 3)
     with pytest.raises(ValueError, match=r"need at most 2 rows .* name a .csv or .parquet file"):
         write_table(tmp_path / "a.xlsx", pa.table({"a": ["x"] * 3}))

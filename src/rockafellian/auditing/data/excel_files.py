@@ -54,7 +54,8 @@ def read_excel(path: Path, content: bytes) -> tuple[pa.Table, tuple[str, ...]]:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic in Rust is no Exception
-        raise ValueError(f"need an Excel workbook, but {path} is damaged or something else ({error})") from error
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"need an Excel workbook, but {path} is damaged ({reason}); save it again") from error
     table, notices = _table(path, rows)
     if others := ", ".join(map(repr, names[1:])):
         notices.append(f"only the first sheet {names[0]!r} of {path.name} is read, not {others}")
@@ -74,6 +75,7 @@ def write_excel(path: Path, table: pa.Table) -> None:
             f"need at most {MAX_ROWS - 1:,} rows and {MAX_COLUMNS:,} columns in an Excel file, got "
             f"{table.num_rows:,} and {table.num_columns:,}; name a .csv or .parquet file"
         )
+    _check_lengths("the header", table.column_names)
     columns = [_cells(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
     with path.open("wb") as file, xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
         book.set_properties({"created": CREATED})  # equal tables give equal bytes
@@ -203,12 +205,16 @@ def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
     if types.is_temporal(kind) and (dates := _dates(column)) is not None:
         return dates
     texts = as_text(name, column).to_pylist()
-    if any(cell is not None and len(cell) > MAX_CHARACTERS for cell in texts):
+    _check_lengths(f"column {name!r}", texts)
+    return [cell or None for cell in texts]
+
+
+def _check_lengths(where: str, texts: Iterable[str | None]) -> None:
+    if any(text is not None and len(text) > MAX_CHARACTERS for text in texts):  # they would be cut
         raise ValueError(
-            f"need at most {MAX_CHARACTERS:,} characters in a cell of an Excel file, got more in column {name!r}; "
+            f"need at most {MAX_CHARACTERS:,} characters in a cell of an Excel file, got more in {where}; "
             "name a .csv or .parquet file"
         )
-    return [cell or None for cell in texts]
 
 
 def _dates(column: pa.ChunkedArray) -> list[Any] | None:

@@ -40,7 +40,8 @@ def _from_polars(frame: Any) -> pa.Table:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic in Rust is no Exception
-        raise ValueError(f"need columns that Arrow knows, got another in the frame; convert it ({error})") from error
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"need columns that Arrow knows, got another in the frame ({reason}); convert it") from error
 
 
 def _from_pandas(column: Any, name: Any) -> pa.Array:
