@@ -61,7 +61,9 @@ CELLS: dict[str, tuple[pa.Array, str]] = {
     "categories": (pa.array(["a", "b"]).dictionary_encode(), "category"),
     "categories that are dates": (pa.array([date(2020, 1, 1), date(2020, 1, 5)]).dictionary_encode(), "date"),
 }
-NO_TEXTS = ["views of bytes", "bytes of a fixed size", "uuids", "durations", "intervals", "lists", "views of lists"]
+#: Refused when data are read.
+NO_DATES = ["far times", "farthest times", "far dates"]
+NO_TEXTS = ["views of bytes", "bytes of a fixed size", "durations", "lists", "views of lists"]
 NO_TEXTS += ["maps", "structs", "nulls"]
 
 
@@ -82,7 +84,13 @@ def test_a_column_is_learned_from_or_left_out(case: str) -> None:
     assert kind in features.describe()
 
 
-@pytest.mark.parametrize("case", CELLS)
+@pytest.mark.parametrize("case", NO_DATES)
+def test_dates_that_no_calendar_has_are_refused(case: str) -> None:
+    with pytest.raises(ValueError, match="need dates of the years 1 to 9999, got others in column 'x'"):
+        prepare(table_with(CELLS[case][0]), Settings(label=("y",)))
+
+
+@pytest.mark.parametrize("case", [case for case in CELLS if case not in NO_DATES])
 def test_a_row_with_such_cells_is_shown(case: str) -> None:
     problem = prepare(table_with(CELLS[case][0]), Settings(label=("y",)))
     for row in (0, 1):
@@ -91,7 +99,7 @@ def test_a_row_with_such_cells_is_shown(case: str) -> None:
         assert all(len(each) <= 300 for each in values.values())
 
 
-@pytest.mark.parametrize("case", [case for case in CELLS if case not in NO_TEXTS])
+@pytest.mark.parametrize("case", [case for case in CELLS if case not in NO_TEXTS + NO_DATES])
 def test_such_cells_can_be_texts(case: str) -> None:
     problem = prepare(table_with(CELLS[case][0]), Settings(label=("y",), text="x", encoder="none"))
     assert torch.isfinite(problem.inputs).all()

@@ -15,7 +15,7 @@ from rockafellian._internal.extras import install_command
 AUDIT = "rk.audit(DATA, 'label', epochs=10, contamination=0.2, progress='quiet')"
 USES = {
     "pyarrow": AUDIT,
-    "sklearn": AUDIT,
+    "sklearn": AUDIT.replace("'label'", "'label', text='colour', encoder='none'"),
     "PIL": AUDIT,
     "jinja2": AUDIT,
     "plotly": AUDIT,

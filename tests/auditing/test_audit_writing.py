@@ -131,11 +131,11 @@ def test_a_copy_ends_like_the_data() -> None:
     table = pa.table({"a": ["x"]})
     named = {"csv": Path("data.TSV"), "parquet": Path("data.pq"), "npz": Path("d.npz"), "folder": Path("d")}
     found = {form: suffix_for(Source(table, form, path)) for form, path in named.items()}
-    assert found == {"csv": ".TSV", "parquet": ".parquet", "npz": ".npz", "folder": ".csv"}
+    assert found == {"csv": ".tsv", "parquet": ".parquet", "npz": ".npz", "folder": ".csv"}
     assert suffix_for(Source(table, "frame")) == ".parquet"
     packed = {"a.csv.gz": "csv", "b.v2.TSV.GZ": "csv", "c.jsonl": "json", "d.json": "json", "e.jsonl.gz": "json"}
     found = {name: suffix_for(Source(table, form, Path(name))) for name, form in packed.items()}
-    assert found == {name: name[name.index(".", 3 if "v2" in name else 0) :] for name in packed}
+    assert found == {name: name[name.index(".", 3 if "v2" in name else 0) :].lower() for name in packed}
     assert suffix_for(Source(table, "excel", Path("a.XLSX"))) == ".xlsx"
 
 

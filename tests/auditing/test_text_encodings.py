@@ -107,7 +107,7 @@ def test_packed_files_are_read_and_copied_as_packed_files(name: str, tmp_path: P
     source = read_bytes(tmp_path, gzip.compress(text.encode()), name)
     assert [list(map(str, row.values())) for row in source.table.to_pylist()] == [["1", "ö"]]
     copy = copy_of(source, tmp_path)
-    assert copy.name == f"copy{'.'.join(['', *name.split('.')[-2:]])}"
+    assert copy.name == f"copy{'.'.join(['', *name.lower().split('.')[-2:]])}"
     assert gzip.decompress(copy.read_bytes()).decode() == text
     first = copy.read_bytes()
     assert copy_of(source, tmp_path).read_bytes() == first  # without the time of writing
