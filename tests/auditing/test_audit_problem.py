@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -136,13 +136,13 @@ def test_only_image_files_of_equal_size_are_read_to_find_equal_ones(
     for name, data in content.items():
         (tmp_path / name).write_bytes(data)
     opened: list[str] = []
-    read_bytes = Path.read_bytes
+    open_file = Path.open
 
-    def counted(path: Path) -> bytes:
+    def counted(path: Path, mode: str) -> IO[Any]:
         opened.append(path.name)
-        return read_bytes(path)
+        return open_file(path, mode)
 
-    monkeypatch.setattr(Path, "read_bytes", counted)
+    monkeypatch.setattr(Path, "open", counted)
     a, b, c, d = Images("file").fingerprints([tmp_path / name for name in content], torch.zeros(4, 1)).tolist()
     assert opened == ["a", "b", "c"]
     assert a == b

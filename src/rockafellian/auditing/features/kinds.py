@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -14,11 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rockafellian._internal.files import check_regular
 from rockafellian.auditing.data.cells import as_text, decoded, has_text, is_text, shown
 from rockafellian.auditing.data.image_folders import IMAGE_SUFFIXES
 from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.images import (
+    THUMBNAIL_SIDE,
     EfficientNet,
     Pixels,
     efficientnet_installed,
@@ -161,17 +165,32 @@ class Images:
             return np.array([_digest(each.tobytes()) for each in content], np.uint64)
         sizes = [file.stat().st_size for file in content]
         files_of_size = Counter(sizes)
-        compared = (
-            file.read_bytes() if files_of_size[size] > 1 else str(file).encode()
+        digests = [
+            int.from_bytes(_hash_file(file, size=8)) if files_of_size[size] > 1 else _digest(str(file).encode())
             for file, size in zip(content, sizes, strict=True)
-        )
-        return np.array([_digest(each) for each in compared], np.uint64)
+        ]
+        return np.array(digests, np.uint64)
+
+    def checksum(self, content: list[Path] | NDArray[Any]) -> str:
+        """Return a checksum of all images in their order: of the names and bytes of files, or of the array.
+
+        The folders of files do not count, as data may move.
+        """
+        total = hashlib.blake2b()
+        if isinstance(content, np.ndarray):
+            total.update(f"{content.dtype.str} {content.shape}\n".encode())
+            for each in content:
+                total.update(np.ascontiguousarray(each).tobytes())
+        else:
+            for file in content:
+                total.update(os.fsencode(file.name) + b"\n" + _hash_file(file, size=32))
+        return total.hexdigest()
 
     def preview(self, source: Source, row: int) -> dict[str, Any]:
         """Return a thumbnail, and the file of the image."""
         [image] = self.content(source.take(np.array([row])))
         file = {} if self.column is None else {"file": str(source.column(self.column)[row])}
-        return {"image": thumbnail(read_image(image)), "values": file}
+        return {"image": thumbnail(read_image(image, min_side=2 * THUMBNAIL_SIDE)), "values": file}
 
     def describe(self) -> str:
         """Return the kind in a few words."""
@@ -234,6 +253,13 @@ def _short(text: str, length: int) -> str:
 
 def _digest(content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+
+
+def _hash_file(path: Path, *, size: int) -> bytes:
+    """The hash of a file, of `size` bytes; the file is read in small parts."""
+    check_regular(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=size)).digest()
 
 
 def _mixed(columns: NDArray[np.uint32]) -> NDArray[np.uint64]:
