@@ -27,7 +27,7 @@ from rockafellian.weights import reweighting
 from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
 from rockafellian.weights.holdout import HoldOut
 from rockafellian.weights.lock import LOCK
-from rockafellian.weights.loss_sums import LossSums
+from rockafellian.weights.loss_sums import LARGEST_SUMMED, LossSums
 from rockafellian.weights.predictions import Predictions, read_logits
 from rockafellian.weights.reweighting import Reweighting
 from rockafellian.weights.states import MAX_EPOCH, Entry, check_names, check_state, damaged, part_of
@@ -468,7 +468,13 @@ class SampleWeights:
             self._check_defined()
         losses, rows = self._losses.means() if given is None else (self._read_given(given), None)
         at = slice(None) if rows is None else rows
-        c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
+        try:
+            c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
+        except ValueError:
+            self._losses.forget_infinite()  # all losses are +inf, and would be until the next re-weighting
+            raise
+        if c.c_min < -LARGEST_SUMMED:
+            raise ValueError(describe_divergence(f"the smallest is {c.c_min:g}"))
         evidence, estimate, current = self._evidence(at), self.estimate, self._host
         if self._holdout is not None:  # held-out rows get back the weight that they had lent to the others
             estimate = self._holdout.estimate(self._known_predictions(), self._comm)
