@@ -64,6 +64,29 @@ def test_an_average_leaves_undefined_losses_out(bad: float) -> None:
     torch.testing.assert_close(weights.average_losses, finite())
 
 
+def test_an_epoch_of_infinite_losses_is_an_error_once() -> None:
+    weights = rk.SampleWeights(N, rk.RRM(contamination=0.2))
+    show(weights, torch.full((N,), torch.inf))
+    with pytest.raises(ValueError, match=r"all 20 losses are .inf: training has diverged"):
+        weights.step()
+    show(weights, finite())
+    assert weights.step()
+    assert weights.removed.nonzero()[:, 0].tolist() == [16, 17, 18, 19]
+
+
+def test_losses_too_negative_to_be_summed_count_as_undefined() -> None:
+    weights = rk.SampleWeights(N, rk.RRM(contamination=0.2))
+    for _ in range(2):
+        show(weights, with_one(-3e38))
+        with pytest.raises(ValueError, match="training has diverged"):
+            weights.step()
+        with pytest.raises(ValueError, match=r"the smallest is -3e.38: training has diverged"):
+            weights.step(with_one(-3e38))
+    show(weights, finite())
+    assert weights.step()
+    assert weights.average_losses.isfinite().all()
+
+
 def test_fresh_losses_can_take_the_place_of_undefined_ones() -> None:
     weights = rk.SampleWeights(N, rk.RRM(contamination=0.2))
     show(weights, with_one(float("nan")))

@@ -13,6 +13,7 @@ from torch import Tensor
 from rockafellian._internal.arrays import UNKNOWN
 from rockafellian._internal.comm import gather_chunks, gathered
 from rockafellian.weights.holdout import DeviceSums, HoldOut
+from rockafellian.weights.loss_sums import LARGEST_SUMMED
 from rockafellian.weights.predictions import LABEL, MARGIN, PROBABILITY, check_labels, predict, read_logits
 
 #: So many numbers are kept on the CPU at most.
@@ -43,8 +44,8 @@ class Observed(NamedTuple):
         return (self.rows[known], self.predictions[:, known]) if known.any() else None
 
     def split_undefined(self) -> tuple[Observed, NDArray[np.int64]]:
-        """What has a loss above -inf and logits without NaN, and the rows of all else."""
-        numbers = (self.losses > -np.inf) & ~np.isnan(self.predictions[PROBABILITY] + self.predictions[MARGIN])
+        """What has a loss that can be summed and logits without NaN, and the rows of all else."""
+        numbers = (self.losses > -LARGEST_SUMMED) & ~np.isnan(self.predictions[PROBABILITY] + self.predictions[MARGIN])
         held = self.held_out
         if held.sums.isnan().any():
             known = ~held.sums.isnan().any(1)

@@ -54,13 +54,17 @@ class HoldOut:
             return
         if self._sums.shape[1] == 0:
             self._sums = torch.zeros(len(self.rows), sums.shape[1])
-        if self._sums.shape[1] != sums.shape[1]:
-            raise ValueError(
-                f"need logits of {self._sums.shape[1]} classes as before, got {sums.shape[1]}; "
-                "a network must not change its number of outputs in a run"
-            )
         self._sums.index_add_(0, slots, sums)
         self._counts.index_add_(0, slots, counts)
+
+    def check_width(self, sums: Tensor) -> None:
+        """Raise unless these predictions have as many classes as those before."""
+        before, now = self._sums.shape[1], sums.shape[1]
+        if before and len(sums) and before != now:
+            raise ValueError(
+                f"need logits of {before} classes as before, got {now}; "
+                "a network must not change its number of outputs in a run"
+            )
 
     def slots_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """A mask of the rows that are held out, and the slots of those."""

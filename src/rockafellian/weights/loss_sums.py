@@ -12,6 +12,8 @@ from torch import Tensor
 from rockafellian._internal.arrays import Vector, blocks
 from rockafellian.weights.states import LOWEST, MAX_COUNT, Entry, check_state, damaged
 
+#: A loss below minus this counts as -inf: no sum of so many as float32 can count overflows.
+LARGEST_SUMMED = 1e30
 #: So many rows an error names at most.
 MAX_NAMED = 5
 
@@ -55,12 +57,18 @@ class LossSums:
         seen = n + int(self.round_count.sum())
         return f"{n} of {seen} losses are NaN or -inf (rows {', '.join(rows)}{more})" if n else None
 
+    def forget_infinite(self) -> None:
+        """Forget the rows whose losses of the round are infinite."""
+        infinite = self.round_sum.isinf()
+        self.round_sum[infinite], self.round_count[infinite] = 0, 0
+
     def add_to_run(self, losses: Vector) -> None:
         """Add one loss of every row to the run, but not to the round."""
         total, count = self.run_sum.numpy(), self.run_count.numpy()
-        for rows in blocks(len(total)):
-            total[rows] += losses[rows]
-            count[rows] += 1
+        with np.errstate(over="ignore"):
+            for rows in blocks(len(total)):
+                total[rows] += losses[rows]
+                count[rows] += 1
 
     def means(self) -> tuple[Vector, NDArray[np.int64] | None]:
         """The mean losses of the round, and the rows they are of: None if of all."""
@@ -76,12 +84,13 @@ class LossSums:
         if self._round_is_empty:
             return
         parts = [part.numpy() for part in (self.run_sum, self.run_count, self.round_sum, self.round_count)]
-        for rows in blocks(len(parts[0])):
-            run_sum, run_count, round_sum, round_count = (part[rows] for part in parts)
-            run_sum += round_sum
-            run_count += round_count
-            round_sum[:] = 0
-            round_count[:] = 0
+        with np.errstate(over="ignore"):
+            for rows in blocks(len(parts[0])):
+                run_sum, run_count, round_sum, round_count = (part[rows] for part in parts)
+                run_sum += round_sum
+                run_count += round_count
+                round_sum[:] = 0
+                round_count[:] = 0
         self._round_is_empty = True
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -15,6 +15,8 @@ from rockafellian.weights.states import MAX_COUNT, Entry, check_state, damaged
 
 #: The rows of a matrix of predictions, one column per data row.
 LABEL, PREDICTED, PROBABILITY, MARGIN = range(4)
+#: No sum of so many margins as float32 can count overflows.
+LARGEST_MARGIN = np.float32(1e30)
 
 
 class Predictions:
@@ -66,7 +68,10 @@ class Predictions:
         self.labels.numpy()[rows] = predicted[LABEL]
         self.predicted.numpy()[rows] = predicted[PREDICTED]
         self.probability.numpy()[rows] = predicted[PROBABILITY]
-        np.add.at(self._margin_sum.numpy(), rows, predicted[MARGIN])
+        margins = predicted[MARGIN].clip(
+            -LARGEST_MARGIN, LARGEST_MARGIN
+        )  # or infinite ones of both signs would make NaN
+        np.add.at(self._margin_sum.numpy(), rows, margins)
         np.add.at(self._count.numpy(), rows, np.float32(1))
 
     def check_labels(self, rows: NDArray[np.int64], predicted: NDArray[np.float32], first_row: int = 0) -> None:

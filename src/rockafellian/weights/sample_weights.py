@@ -27,7 +27,7 @@ from rockafellian.weights import reweighting
 from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
 from rockafellian.weights.holdout import HoldOut
 from rockafellian.weights.lock import LOCK
-from rockafellian.weights.loss_sums import LossSums
+from rockafellian.weights.loss_sums import LARGEST_SUMMED, LossSums
 from rockafellian.weights.predictions import Predictions, read_logits
 from rockafellian.weights.reweighting import Reweighting
 from rockafellian.weights.states import MAX_EPOCH, Entry, check_names, check_state, damaged, part_of
@@ -216,7 +216,8 @@ class SampleWeights:
     def synchronize(self) -> None:
         """`collect` over all processes, which all must call this; `step` does."""
         if not is_distributed():
-            return self.collect()
+            self.collect()
+            return
         failure = None
         try:
             self.collect()
@@ -226,17 +227,17 @@ class SampleWeights:
         if self.sharded:
             if has_predictions and self._predictions is None:  # also where nothing was shown
                 self._predictions = Predictions(len(self))
-            return None
+            return
         with LOCK:
             unsent, self._unsent = self._unsent, []
         for seen in exchange(unsent):
             self._add([seen])
-        return None
 
     def step(self, losses: Array | Callable[[], Array] | None = None) -> bool:
-        """Call once per epoch; re-weights when it is time to, and returns whether it did. An error changes nothing.
+        """Call once per epoch; re-weights when it is time to, and returns whether it did.
 
-        Rows that were not seen keep their weight, and those that were share the mass they had.
+        An error changes nothing, except that undefined losses and batches that were refused are forgotten. Rows that
+        were not seen keep their weight, and those that were share the mass they had.
 
         Args:
             losses: N losses, or a function that returns them and is called only when needed; by default the mean of
@@ -318,7 +319,7 @@ class SampleWeights:
     def _check_agreement(self, state: Mapping[str, Tensor]) -> None:
         """Raise if entries of a state, each of which is possible, contradict each other or this object."""
         owner, whole = "SampleWeights", len(self) == self.n_samples
-        mean = float(state["values"].double().mean()) if whole and isinstance(self.rule, RRM) else 1.0
+        mean = float(state["values"].mean(dtype=torch.float64)) if whole and isinstance(self.rule, RRM) else 1.0
         if abs(mean - 1) > 1e-3:
             raise damaged(owner, f"the mean of its weights is {mean:g} and not 1")
         history, last = reweighting.from_tensor(state["history"]), state["last_removed"]
@@ -416,6 +417,9 @@ class SampleWeights:
         """Bring what was observed into the sums and the predictions; all labels are checked before any is added."""
         with LOCK:
             split = [seen.split_undefined() for seen in observed]
+            if self._holdout is not None:
+                for seen, _ in split:
+                    self._holdout.check_width(seen.held_out.sums)
             parts = [part for seen, _ in split if (part := seen.with_predictions()) is not None]
             if parts:
                 known = self._predictions or Predictions(len(self))
@@ -464,7 +468,13 @@ class SampleWeights:
             self._check_defined()
         losses, rows = self._losses.means() if given is None else (self._read_given(given), None)
         at = slice(None) if rows is None else rows
-        c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
+        try:
+            c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
+        except ValueError:
+            self._losses.forget_infinite()  # all losses are +inf, and would be until the next re-weighting
+            raise
+        if c.c_min < -LARGEST_SUMMED:
+            raise ValueError(describe_divergence(f"the smallest is {c.c_min:g}"))
         evidence, estimate, current = self._evidence(at), self.estimate, self._host
         if self._holdout is not None:  # held-out rows get back the weight that they had lent to the others
             estimate = self._holdout.estimate(self._known_predictions(), self._comm)
