@@ -54,7 +54,7 @@ def check_copies(path: str, run: str, label: str) -> str | None:
     [cleaned], [relabeled] = (list(Path(run).glob(f"{name}.*")) for name in ("cleaned", "relabeled"))
     if not agree(Path(path), cleaned, kept, None, label):
         return "cleaned rows are not those of the data"
-    changed = {row["index"]: row["predicted_label"] for row in found if row["is_label_issue"]}
+    changed = {row["index"]: row["predicted_label"] or ";" for row in found if row["is_label_issue"]}  # none of several
     if not agree(Path(path), relabeled, [True] * len(found), changed, label):
         return "relabeled rows are not those of the data with the predicted labels"
     return None

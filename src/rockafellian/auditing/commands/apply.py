@@ -75,7 +75,7 @@ def _read_index(line: dict[str, str | None], path: Path, ids: list[str]) -> int:
 
 
 def _read_class(label: str | None, labels: Labels, row: int) -> int | list[bool]:
-    """The class, or a mask of the classes, that a label names; in the form of the page, or as it is where that fails."""
+    """The class, or a mask of the classes, of a label: in the form of the page, or as it is where that fails."""
     for text in (unescape_formula(label or ""), label or ""):
         if labels.multilabel:
             wanted = [part.strip() for part in text.split(labels.shown_separator) if part.strip()]

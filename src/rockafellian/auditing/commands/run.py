@@ -87,16 +87,16 @@ def run(
             say(printable(line))
         described = _describe(problem)
     folder = _new_folder(data) if out is None else out
-    with _interrupted(f"stopped; resume with --resume --out {folder}"), _enough_space(folder), _made(folder):
-        with hold(folder):
-            check_free(folder, force=force, resume=resume)  # another process may have taken it meanwhile
-            if resume:
-                _check_same(folder, described)
-            else:
-                _begin(folder, described, problem.source)
-            audited = _trained(problem, folder, resume, progress)
-            write_all(audited, folder, key=described.key)
-            mark_done(folder)
+    stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
+    with stopped, _enough_space(folder), _made(folder), hold(folder):
+        check_free(folder, force=force, resume=resume)  # another process may have taken it meanwhile
+        if resume:
+            _check_same(folder, described)
+        else:
+            _begin(folder, described, problem.source)
+        audited = _trained(problem, folder, resume, progress)
+        write_all(audited, folder, key=described.key)
+        mark_done(folder)
     return replace(audited, folder=folder)
 
 
@@ -128,7 +128,7 @@ def _begin(folder: Path, described: Description, source: Source) -> None:
 
 def _describe(problem: Problem) -> Description:
     source, kind = problem.source, problem.kind
-    by_path = isinstance(kind, Images) and kind.column is not None
+    images = kind if isinstance(kind, Images) and kind.column is not None else None
     checksum = source.checksum()
     used = json.loads(json.dumps(asdict(problem.settings)))
     return Description(
@@ -136,8 +136,8 @@ def _describe(problem: Problem) -> Description:
         data=None if source.path is None else str(source.path.resolve()),
         rows=len(source),
         checksum=checksum,
-        images=kind.checksum(kind.content(source)) if by_path else None,
-        image_column=kind.column if by_path else None,
+        images=None if images is None else images.checksum(images.content(source)),
+        image_column=None if images is None else images.column,
         valid=None if problem.valid is None else _tensors_checksum(*problem.valid),
         key=hashlib.sha256(json.dumps([checksum, used]).encode()).hexdigest()[:16],
         date=str(date.today()),

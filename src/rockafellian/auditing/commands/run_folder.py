@@ -90,7 +90,8 @@ class FinishedRun:
 
     def model(self) -> Path:
         """Return the folder of the trained model."""
-        return [self.path(name) for name in MODEL][0].parent
+        paths = [self.path(name) for name in MODEL]  # each is checked
+        return paths[0].parent
 
     def inputs(self, data: Path | None) -> list[Path]:
         """Return what the run read, or where that is now: files that no command may replace."""

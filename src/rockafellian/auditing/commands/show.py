@@ -22,7 +22,7 @@ MAX_CLASSES = 30
 
 
 def show(folder: Path, file: TextIO, *, without: Collection[str] = ()) -> None:
-    """Print what was found, class by class, without notices that the user has seen; plain lines if it is no terminal."""
+    """Print what was found, class by class, without notices the user has seen; plain lines if it is no terminal."""
     found = read_json(open_run(folder).path(SUMMARY), Summary)
     console = Console(file=file, highlight=False)
     for line in lines(found, without):
