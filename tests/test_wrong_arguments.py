@@ -57,6 +57,9 @@ def fit(**options: Any) -> rk.History:
         {"batch_size": 1.5},
         {"accumulate": 0},
         {"seed": "x"},
+        {"device": "abacus"},
+        {"device": "meta"},
+        {"device": 99},
     ],
     ids=str,
 )

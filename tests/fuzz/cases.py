@@ -170,8 +170,10 @@ def damaged_run(folder: Path, draw: random.Random) -> Case:
 
 def check_predictions(path: str) -> str | None:
     """What is wrong with predicted probabilities, if anything."""
+    header = Path(path).read_text().splitlines()[0]
+    delimiter = next(each for each in "\t;|," if f"{each}predicted_label{each}" in header)
     with Path(path).open(newline="") as file:
-        rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(file, delimiter=delimiter))
     for row in rows:
         probabilities = [float(value) for name, value in row.items() if name.startswith("probability_")]
         if abs(sum(probabilities) - 1) > 1e-3:

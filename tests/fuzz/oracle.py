@@ -92,10 +92,8 @@ def _arrays(path: Path) -> Rows:
         x, y = file["X"], file["y"]
     if y.dtype.kind == "S":
         y = y.astype(str)
-    return [
-        ["X", "y"],
-        *([repr(np.asarray(a, dtype=x.dtype.newbyteorder("=")).tolist()), str(b)] for a, b in zip(x, y, strict=True)),
-    ]
+    kind = x.dtype.newbyteorder("=") if x.dtype.itemsize <= 8 else np.dtype(np.float64)  # as the notice says
+    return [["X", "y"], *([repr(np.asarray(a, dtype=kind).tolist()), str(b)] for a, b in zip(x, y, strict=True))]
 
 
 def agree(before: Path, after: Path, kept: list[bool], changed: dict[int, str] | None, label: str) -> bool:

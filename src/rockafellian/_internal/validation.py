@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rockafellian._internal.arrays import Array, Real, Vector, as_numpy, blocks
@@ -136,6 +137,15 @@ def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
     """Raise unless the value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"need {name} to be one of {', '.join(map(repr, choices))}; got {value!r}")
+
+
+def usable_device(device: object) -> torch.device:
+    """Return the device of this name, if torch has it here and can keep numbers on it."""
+    try:
+        torch.zeros(1, device=device).item()  # type: ignore[call-overload] # the device "meta" holds no numbers
+        return torch.device(device)  # type: ignore[call-overload,no-any-return]
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        raise ValueError(f"need a device that torch has here, such as cpu; got {device!r}") from error
 
 
 def _extremes(values: Vector) -> tuple[Real, Real]:

@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rockafellian._internal.arrays import Array
 from rockafellian._internal.comm import is_distributed, peer_failure, rank
-from rockafellian._internal.validation import is_integer
+from rockafellian._internal.validation import is_integer, usable_device
 from rockafellian.attacks import Attack
 from rockafellian.training.data import Rows
 from rockafellian.training.epoch import Run
@@ -182,12 +182,12 @@ def _train(run: Run, epochs: int, stop: Callable[[Epoch], bool] | None, display:
 def _place(model: nn.Module, device: torch.device | str | None) -> tuple[nn.Module, nn.Module, torch.device]:
     """Return the network, what to call in training (with several processes, DDP around the network), and the device."""
     if not is_distributed():
-        where = device_of(model) if device is None else torch.device(device)
+        where = device_of(model) if device is None else usable_device(device)
         return model.to(where), model, where
     from rockafellian.training.ddp import replicated, unwrapped
 
     plain = unwrapped(model)
-    where = device_of(plain) if device is None else torch.device(device)
+    where = device_of(plain) if device is None else usable_device(device)
     plain.to(where)
     return plain, replicated(model), where
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -14,7 +13,6 @@ from rockafellian._internal.arrays import Array, Vector, blocks
 from rockafellian._internal.comm import LOCAL, PROCESSES, Comm, is_distributed
 from rockafellian._internal.validation import (
     describe_divergence,
-    is_integer,
     mean_of,
     read_fraction,
     read_losses,
@@ -24,16 +22,14 @@ from rockafellian.method.noise_rate import Estimate
 from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule, fraction
 from rockafellian.method.reweight import RRM
 from rockafellian.weights import reweighting
+from rockafellian.weights.batches import as_tensor, check_arguments, read_batch, weighted_mean
 from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
 from rockafellian.weights.holdout import HoldOut
 from rockafellian.weights.lock import LOCK
 from rockafellian.weights.loss_sums import LARGEST_SUMMED, LossSums
-from rockafellian.weights.predictions import Predictions, read_logits
+from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.reweighting import Reweighting
 from rockafellian.weights.states import MAX_EPOCH, Entry, check_names, check_state, damaged, part_of
-
-#: Types of integers that are used as they are; others, some of which torch hardly knows, are made int64.
-_INTEGERS = {torch.int64, torch.int32}
 
 NEEDS_LOGITS = (
     "need logits and labels to estimate the noise rate or to weight each class; "
@@ -95,9 +91,7 @@ class SampleWeights:
         rows: range | None = None,
     ) -> None:
         self.rule: Rule = RRM() if rule is None else rule
-        _check_arguments(n_samples, self.rule, every, warmup, estimate, rows)
-        if not isinstance(per_class, bool | np.bool_) or not is_integer(seed):
-            raise ValueError(f"need per_class to be True or False and seed an integer, got {per_class!r} and {seed!r}")
+        check_arguments(n_samples, self.rule, per_class, every, warmup, seed, estimate, rows)
         self.per_class, self.every, self.warmup = per_class, every, warmup
         self.class_limit = read_fraction("class_limit", class_limit)
         #: How many rows there are, the indices of those that are here, and whether they are sharded over processes.
@@ -111,10 +105,7 @@ class SampleWeights:
         self._holdout = HoldOut(n_samples, seed, self.rows) if auto and estimate is None else None
         self._start = warmup
         self._prior = None if prior is None else self._read_prior(prior)
-        first = self._nominal().copy()
-        if self._holdout is not None:
-            first[self._holdout.rows] = 0
-            first /= first.dtype.type(mean_of(first, self._comm))
+        first = self._first_weights()
         #: The weights, with mean 1; and if they are on a GPU, the same on the host.
         self.values, self._mirror = torch.from_numpy(first).to(device), first
         #: By row the re-weighting, counted from 1, in which it was last removed; 0 if never.
@@ -186,7 +177,7 @@ class SampleWeights:
         with LOCK:
             weights = self._weights_of(rows)
             self._keep(rows, losses, logits, labels)
-        return _weighted_mean(losses, weights if losses.is_cpu else weights.to(losses.device, non_blocking=True))
+        return weighted_mean(losses, weights if losses.is_cpu else weights.to(losses.device, non_blocking=True))
 
     def remember(
         self, losses: Tensor, index: Array, *, logits: Tensor | None = None, labels: Tensor | None = None
@@ -351,44 +342,23 @@ class SampleWeights:
         """The weights of rows of which nothing is known."""
         return np.ones(len(self.rows), np.float32) if self._prior is None else self._prior
 
+    def _first_weights(self) -> Vector:
+        """The weights before the first re-weighting: held-out rows have none."""
+        first = self._nominal().copy()
+        if self._holdout is not None:
+            first[self._holdout.rows] = 0
+            first /= first.dtype.type(mean_of(first, self._comm))
+        return first
+
     def _read_prior(self, prior: Array) -> Vector:
         return read_prior(prior, np.empty(len(self.rows), np.float32), self._comm)
 
     def _read_batch(
         self, losses: Tensor, index: Array, logits: Tensor | None, labels: Array | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Where the rows of a batch lie here and their labels, once all is of the right shape."""
-        rows = _as_tensor("index", index)
-        if not isinstance(losses, Tensor) or losses.ndim != 1 or losses.shape != rows.shape or losses.dtype.is_complex:
-            raise ValueError(
-                f"need one loss per index, got losses {_describe(losses)} and index {_describe(rows)}; "
-                "build the loss with reduction='none'"
-            )
-        if rows.dtype not in _INTEGERS or rows.shape[0] == 0:
-            rows = _as_integers(rows)
-        if (logits is None) != (labels is None):
-            raise ValueError("need logits and labels together, got only one of them; pass both or neither")
-        given = None
-        if logits is not None and labels is not None:
-            given = self._read_labels(logits, _as_tensor("labels", labels), len(rows))
+        """Where the rows of a batch lie here, and their labels."""
+        rows, given = read_batch(losses, index, logits, labels, self._n_outputs)
         return rows - self.rows.start if self.rows.start else rows, given
-
-    def _read_labels(self, logits: Tensor, labels: Tensor, n: int) -> Tensor:
-        """The labels, once they and the logits are of the right shape; their values are checked at `collect`."""
-        if not isinstance(logits, Tensor) or logits.dtype.is_complex or labels.dtype.is_complex:
-            raise ValueError(f"need logits and labels as real numbers, got {_describe(logits)} and {_describe(labels)}")
-        for name, part in (("logits", logits), ("labels", labels)):
-            if part.shape[:1] != (n,):
-                raise ValueError(f"need {name} for each of {n} rows, got shape {tuple(part.shape)}")
-        outputs = 1 if logits.ndim == 1 else logits.shape[1]
-        if outputs != self._n_outputs or logits.ndim > 2 or labels.ndim != 1:
-            read_logits(logits, labels)
-            if self._n_outputs not in (0, outputs):
-                raise ValueError(
-                    f"need logits of {self._n_outputs} outputs as before, got {outputs}; "
-                    "a network must not change its number of outputs in a run"
-                )
-        return labels if labels.is_floating_point() or labels.dtype in _INTEGERS else labels.long()
 
     def _weights_of(self, rows: Tensor) -> Tensor:
         """The weights of these rows; an index on the CPU is checked now, one on a GPU when it is collected."""
@@ -503,7 +473,7 @@ class SampleWeights:
 
     def _read_given(self, given: Array) -> Vector:
         """Losses of all rows, as the caller passed them."""
-        losses = _as_tensor("losses", given).detach()
+        losses = as_tensor("losses", given).detach()
         if losses.is_complex():
             raise ValueError(f"need real numbers as losses, got {losses.dtype}")
         if losses.shape != (len(self),):
@@ -533,68 +503,6 @@ class SampleWeights:
         last = self.last_removed.numpy()
         for part in blocks(len(last)):  # many times faster than a masked assignment, as no round was later than this
             np.maximum(last[part], removed[part].astype(np.int32) * np.int32(len(self.history)), out=last[part])
-
-
-def _check_arguments(
-    n_samples: int,
-    rule: Rule,
-    every: int,
-    warmup: int,
-    estimate: Estimate | None,
-    rows: range | None,
-) -> None:
-    for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
-        if not is_integer(value) or value < least:
-            raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
-    if not callable(rule) or isinstance(rule, type):
-        raise ValueError(
-            f"need a rule (losses, weights) -> (weights, threshold), such as RRM(contamination=0.2); got {rule!r}"
-        )
-    if estimate is not None and not (isinstance(rule, RRM) and rule.auto):
-        raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
-    if estimate is not None and not (
-        isinstance(estimate, Estimate) and 0 <= estimate.low <= estimate.rate <= estimate.high <= 1
-    ):
-        raise ValueError(f"need an Estimate(rate, low, high) with 0 <= low <= rate <= high <= 1, got {estimate!r}")
-    if rows is not None and not (
-        isinstance(rows, range) and rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples
-    ):
-        raise ValueError(f"need rows to be a part of range({n_samples}), got {rows}; use shard({n_samples})")
-
-
-def _weighted_mean(losses: Tensor, weights: Tensor) -> Tensor:
-    """mean(weights * losses); a row of weight 0 counts for nothing, even at +inf."""
-    if losses.is_cpu:  # fewer nodes to go back through, which small networks feel; asking a GPU would make it wait
-        if losses.dtype != weights.dtype:
-            dtype = torch.promote_types(losses.dtype, weights.dtype)
-            losses, weights = losses.to(dtype), weights.to(dtype)
-        mean = torch.dot(weights, losses) / losses.shape[0]
-        if math.isfinite(mean.item()):
-            return mean
-    return (weights * losses.masked_fill(weights == 0, 0)).mean()
-
-
-def _as_tensor(name: str, array: Array) -> Tensor:
-    """The array as a tensor."""
-    if isinstance(array, Tensor):
-        return array
-    try:
-        return torch.tensor(np.asarray(array))
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"need {name} as numbers, one per row; got {type(array).__name__}") from error
-
-
-def _as_integers(index: Tensor) -> Tensor:
-    """The indices in int64, if they are integers of any size."""
-    if index.is_floating_point() or index.dtype.is_complex or index.dtype == torch.bool or len(index) == 0:
-        raise ValueError(f"need the rows' indices as integers, got {len(index)} of {index.dtype}")
-    return index.long()
-
-
-def _describe(part: object) -> str:
-    if not isinstance(part, Tensor):
-        return f"of type {type(part).__name__}"
-    return f"{tuple(part.shape)}" + (f" of {part.dtype}" if part.is_complex() else "")
 
 
 def _fraction_to_remove(estimate: Estimate, evidence: LabelEvidence | None, comm: Comm) -> float:

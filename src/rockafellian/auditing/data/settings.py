@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from rockafellian._internal.extras import missing
+from rockafellian._internal.validation import usable_device
 from rockafellian.attacks import ATTACKS
 
 try:
@@ -122,11 +123,7 @@ class Settings:
         """Return the device to train on: the one set, or a GPU if there is one, or the CPU."""
         if self.device is None:
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            torch.zeros(1, device=self.device).item()  # the device "meta" holds no numbers
-            return torch.device(self.device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            raise ValueError(f"need a device that torch has here, such as cpu; got {self.device!r}") from error
+        return usable_device(self.device)
 
 
 def settings_from_json(values: Any) -> Settings:
