@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -56,6 +56,10 @@ CASES ?= 1000
 fuzz: .venv/.installed-test
 	$(BIN)/python tests/fuzz/fuzz.py --cases $(CASES)
 	$(BIN)/python tests/fuzz/kills.py
+
+# The same recorded, with large images and many columns: an hour. Then its page.
+robustness: .venv/.installed-bench
+	$(BIN)/python benchmarks/robustness.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py

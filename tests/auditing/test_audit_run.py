@@ -225,7 +225,7 @@ def test_a_run_without_a_name_gets_a_new_folder(tmp_path: Path, monkeypatch: pyt
 
 def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
     code = "import torch; torch.set_num_threads(1); from rockafellian.cli.main import main; main()"
-    arguments = ["train", str(folder / "data.csv"), "--label", "label", "--out", str(folder / "run"), "--epochs", "60"]
+    arguments = ["train", str(folder / "data.csv"), "--label", "label", "--out", str(folder / "run"), "--epochs", "150"]
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments, *more], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -246,7 +246,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_ends_as_if_nothing_had_been(
     assert "Traceback" not in shown
     assert not (tmp_path / "run" / "DONE").exists()
     assert command(monkeypatch, "show", tmp_path / "run") == 2
-    arguments = ("train", tmp_path / "data.csv", "--label", "label", "--epochs", 60)
+    arguments = ("train", tmp_path / "data.csv", "--label", "label", "--epochs", 150)
     assert command(monkeypatch, *arguments, "--out", tmp_path / "run", "--seed", 3, "--resume") == 2  # another run
     assert command(monkeypatch, *arguments, "--out", tmp_path / "run", "--resume") == 0
     assert command(monkeypatch, *arguments, "--out", tmp_path / "whole") == 0

@@ -201,6 +201,8 @@ def reseal(run: Path) -> None:
     """Make the checksums those of the files as they are now."""
     from rockafellian._internal.files import file_checksum
 
+    if (run / "DONE").is_symlink() or not (run / "DONE").is_file():
+        return
     try:
         sealed = json.loads((run / "DONE").read_bytes())
         for name in sealed:

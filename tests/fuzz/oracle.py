@@ -33,13 +33,18 @@ def readings(path: Path) -> Iterator[Rows]:
         yield from (_json(content, name) if name.endswith((".json", ".jsonl")) else _csv(content))
 
 
-def _csv(content: bytes) -> Iterator[Rows]:
-    csv.field_size_limit(sys.maxsize)
+def _texts(content: bytes) -> Iterator[str]:
+    """The text of a file by each encoding."""
     for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "latin-1"):
         try:
-            text = content.decode(encoding).removeprefix("\ufeff")
+            yield content.decode(encoding).removeprefix("\ufeff")
         except UnicodeError:
             continue
+
+
+def _csv(content: bytes) -> Iterator[Rows]:
+    csv.field_size_limit(sys.maxsize)
+    for text in _texts(content):
         for delimiter in (",", ";", "\t", "|"):
             try:
                 yield [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
@@ -48,12 +53,15 @@ def _csv(content: bytes) -> Iterator[Rows]:
 
 
 def _json(content: bytes, name: str) -> Iterator[Rows]:
-    text = content.decode("utf-8-sig")
-    records = (
-        json.loads(text) if name.endswith(".json") else [json.loads(line) for line in text.split("\n") if line.strip()]
-    )
-    header = list(dict.fromkeys(key for record in records for key in record))
-    yield [header, *([_plain(record.get(key)) for key in header] for record in records)]
+    for text in _texts(content):
+        lines = [text] if name.endswith(".json") else [line for line in text.split("\n") if line.strip()]
+        try:
+            records = [json.loads(line) for line in lines]
+        except ValueError:
+            continue
+        records = records[0] if name.endswith(".json") else records
+        header = list(dict.fromkeys(key for record in records for key in record))
+        yield [header, *([_plain(record.get(key)) for key in header] for record in records)]
 
 
 def _plain(value: Any) -> Any:

@@ -321,6 +321,23 @@ def test_a_run_is_resumed_where_it_was_saved_last(tmp_path: Path) -> None:
     assert checkpoint.path == folder / "checkpoint.safetensors"
 
 
+def test_states_that_take_long_to_write_are_saved_less_often_and_at_the_end(tmp_path: Path, monkeypatch) -> None:
+    one, _, saved = run(tmp_path, 0)
+    monkeypatch.setattr(checkpoints, "SLOW_SECONDS", 0.0)
+    clock = iter([0.0, 2.0, 5.0, 9.0, 11.0, 13.0, 14.0])
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(clock))
+
+    def saved_value() -> int:
+        return int(load(saved.path)["one"]["value"])
+
+    for value, wanted in ((1, 1), (2, 1), (3, 1), (4, 4), (5, 4)):  # the first took until 2, so the next is due at 10
+        one.value = value
+        saved.save_in_time()
+        assert saved_value() == wanted
+    saved.save_rest()
+    assert saved_value() == 5
+
+
 def test_where_no_run_is_a_new_one_starts(tmp_path: Path) -> None:
     one, two, checkpoint = run(tmp_path, 5)
     checkpoint.path.with_name("checkpoint.safetensors.partial").write_bytes(b"half")

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from rockafellian._internal.comm import is_distributed
 from rockafellian._internal.extras import missing
 from rockafellian._internal.files import atomic_write, check_regular
 from rockafellian.training.state_checks import check_epochs, check_state
@@ -31,6 +33,8 @@ except ImportError as error:
     raise missing("safetensors for checkpoints", "train") from error
 
 HEADER = "rockafellian"
+#: States that are written in less time are saved after every epoch.
+SLOW_SECONDS = 0.1
 FIX = "restore a copy, or start again in another folder"
 
 
@@ -41,7 +45,7 @@ class Stateful(Protocol):
     def load_state_dict(self, state: Any, /) -> Any: ...  # noqa: D102
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checkpoint:
     """The state of a run in a folder.
 
@@ -56,6 +60,9 @@ class Checkpoint:
     parts: Mapping[str, Stateful]
     settings: Mapping[str, Any]
     writes: bool = True
+    #: From when on `save_in_time` saves again; and whether it has left out the present state.
+    _due_at: float = 0.0
+    _left_out: bool = False
 
     @property
     def path(self) -> Path:
@@ -67,6 +74,23 @@ class Checkpoint:
         states = {name: part.state_dict() for name, part in self.parts.items()}
         if self.writes:
             save(self.path, {"settings": self.settings, **states})
+
+    def save_in_time(self) -> None:
+        """Save, unless writing large states would take more than a fifth of the time; several processes always save."""
+        start = time.monotonic()
+        self._left_out = start < self._due_at
+        if self._left_out:
+            return
+        self.save()
+        took = time.monotonic() - start
+        if took > SLOW_SECONDS and not is_distributed():  # processes would not agree on the time
+            self._due_at = start + 5 * took
+
+    def save_rest(self) -> None:
+        """Save the state that `save_in_time` left out, if it did."""
+        if self._left_out:
+            self.save()
+            self._left_out = False
 
     def resume(self) -> None:
         """Load the saved state, if there is one; an error leaves every part as it was."""

@@ -103,7 +103,7 @@ def fit(
         num_workers: worker processes of the DataLoader.
         collate_fn: makes a batch (x, y) from a list of rows.
         seed: of all random numbers.
-        checkpoint: folder for the state after the last whole epoch.
+        checkpoint: folder for the state after each epoch; if writing one takes long, fewer are written, and the last.
         resume: continues from the checkpoint, if there is one, and ends with the result of an uninterrupted run.
         progress: "bar", "lines", "quiet", or "auto" for a bar on a terminal and lines elsewhere.
         on_epoch: called with each epoch before it is saved; an interrupted epoch that is trained again is seen again.
@@ -146,8 +146,10 @@ def fit(
             if on_epoch is not None:  # before the state is saved, so that what it records is never behind it
                 on_epoch(record)
             if saved is not None:
-                saved.save()
+                saved.save_in_time()
             display.epoch(record)
+        if saved is not None:
+            saved.save_rest()
     return run.history
 
 

@@ -13,6 +13,7 @@ Tests: TypeAlias = tuple[Callable[[pa.DataType], bool], ...]
 TEXT: Tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 NUMBERS: Tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 TIMES: Tests = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
+LARGE_STRING = pa.large_string()
 #: Characters of a cell or a name in a message.
 MAX_SHOWN = 40
 
@@ -29,9 +30,11 @@ def has_text(kind: pa.DataType) -> bool:
 
 def decoded(column: Column) -> Column:
     """Return the cells without dictionary encoding; text gets 64-bit offsets, as 2 GB exhaust those of 32 bits."""
+    if column.type == LARGE_STRING:  # at once: a cast that changes nothing takes its time in very wide tables
+        return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.cast(pa.large_string()) if is_text(column.type) else column
+    return column.cast(LARGE_STRING) if is_text(column.type) else column
 
 
 def as_text(column: Column) -> Column:
@@ -39,7 +42,7 @@ def as_text(column: Column) -> Column:
     column = decoded(column)
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:  # a zone may have any name
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
-    return column.cast(pa.large_string())
+    return column if column.type == LARGE_STRING else column.cast(LARGE_STRING)
 
 
 def shown(column: Column, row: int) -> str:

@@ -65,6 +65,8 @@ def write_csv(path: Path, table: pa.Table, delimiter: str, encoding: str = UTF8,
 
 def as_text(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the cells as text: lists as their items joined by "|", anything else as it prints."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column
     if pa.types.is_nested(column.type):
         cells = [None if cell is None else _joined(cell) for cell in column.to_pylist()]
         return pa.chunked_array([pa.array(cells, pa.large_string())])
@@ -184,6 +186,7 @@ def _write_quoted(path: Path, table: pa.Table, delimiter: str, encoding: str, pa
 
 def _quoted(cells: pa.Array, delimiters: str) -> pa.Array:
     """The cells, with quotes around those that hold a delimiter, a quote or a line end."""
+    cells = cells.cast(pa.large_string())
     need = pc.match_substring_regex(cells, f'["\r\n{delimiters}]')
     if not pc.any(need).as_py():
         return cells

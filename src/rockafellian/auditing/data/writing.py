@@ -41,7 +41,7 @@ def suffix_for(source: Source) -> str:
 
 def write_rows(path: Path, source: Source, table: pa.Table, rows: NDArray[np.bool_]) -> None:
     """Write the marked rows of a table, which has the rows of the source; the suffix says which format."""
-    kept = table.filter(pa.array(rows))
+    kept = table if rows.all() else table.filter(pa.array(rows))
     if suffix_of(path) == ".npz" and source.format == "npz":
         with atomic_write(path) as partial:
             write_npz(partial, kept, None if source.images is None else source.images[rows])

@@ -238,7 +238,10 @@ def _first(source: Source, name: str, count: int = 50) -> list[str]:
 
 
 def _has_images(source: Source, name: str) -> bool:
-    cells = _first(source, name)
+    return _are_images(_first(source, name, 1)) and _are_images(_first(source, name))
+
+
+def _are_images(cells: list[str]) -> bool:
     return bool(cells) and all(Path(cell).suffix.lower() in IMAGE_SUFFIXES for cell in cells)
 
 
