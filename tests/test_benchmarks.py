@@ -19,6 +19,7 @@ import own_data_page
 import pages
 import records
 import reweight as benchmark
+import robustness
 import together
 
 
@@ -152,6 +153,13 @@ def test_the_page_on_one_process_and_several_is_written_from_the_record() -> Non
     in_double = [row for row in record["rows"] if row["precision of the network"] == "double"]
     assert {row["processes"] for row in in_double} == set(together.PROCESSES)
     assert all(row["same rows removed"] and row["weights differ by"] <= 1e-6 for row in in_double)
+
+
+def test_the_page_on_hostile_input_is_written_from_the_record() -> None:
+    record = json.loads(robustness.RESULTS.read_text())
+    assert robustness.PAGE.read_text() == robustness.render(record)
+    assert record["fuzz"]["cases"] == robustness.CASES
+    assert record["fuzz"]["problems"] == []
 
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:

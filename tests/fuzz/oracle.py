@@ -104,14 +104,14 @@ def _arrays(path: Path) -> Rows:
     return [["X", "y"], *([repr(np.asarray(a, dtype=kind).tolist()), str(b)] for a, b in zip(x, y, strict=True))]
 
 
-def agree(before: Path, after: Path, kept: list[bool], changed: dict[int, str] | None, label: str) -> bool:
+def agree(before: Path, after: Path, kept: list[bool], changed: dict[int, str | int] | None, label: str) -> bool:
     """Whether some reading of the file before, without dropped rows and with changed labels, equals the file after.
 
     Args:
         before: the file that was read.
         after: the file that was written.
         kept: by row of the first, whether the second has it.
-        changed: new labels by row of the first; None if nothing was relabeled.
+        changed: new labels by row of the first, or rows that have them; None if nothing was relabeled.
         label: the name of the label column.
     """
     written = list(readings(after))
@@ -123,6 +123,7 @@ def agree(before: Path, after: Path, kept: list[bool], changed: dict[int, str] |
         for number, row in enumerate(rows[1:]):
             if kept[number]:
                 new = (changed or {}).get(number)
+                new = rows[1 + new][place] if isinstance(new, int) else new
                 wanted.append([*row[:place], new, *row[place + 1 :]] if new is not None else row)
         if wanted in written:
             return True
