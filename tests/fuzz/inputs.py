@@ -70,7 +70,9 @@ def _excel_file(folder: Path, header: list[str], rows: list[list[str]]) -> Path:
 
     book = openpyxl.Workbook()
     for row in [header, *rows]:
-        book.active.append([ILLEGAL_CHARACTERS_RE.sub("", cell) for cell in row])
+        cells = [ILLEGAL_CHARACTERS_RE.sub("", cell) for cell in row]
+        # openpyxl does not mark blanks as text to be preserved, so that by the standard such a cell is empty.
+        book.active.append([cell if cell.strip() else "" for cell in cells])
     for cells in book.active.iter_rows():
         for cell in cells:
             cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type
