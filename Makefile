@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -60,6 +60,10 @@ fuzz: .venv/.installed-test
 # The same recorded, with large images and many columns: an hour. Then its page.
 robustness: .venv/.installed-bench
 	$(BIN)/python benchmarks/robustness.py
+
+# The noise rate estimated on clean, dirty and ambiguous data: some minutes. Then its page.
+noise-rate: .venv/.installed-bench
+	$(BIN)/python benchmarks/noise_rate.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py

@@ -34,14 +34,14 @@ MIN_PRECISION = 0.8
 #: Rules by the names of the record; None is transformers' own Trainer.
 METHODS = {
     "plain": None,
-    "told nothing": RRM(),
+    "told nothing": RRM(crisp=True),
     "told 0.30": RRM(contamination=0.3),
     "told 0.10": RRM(contamination=0.1),
 }
 #: The same on the page.
 NAMES = {
     "plain": "plain Trainer",
-    "told nothing": "`RRM()`",
+    "told nothing": "`RRM(crisp=True)`",
     "told 0.30": "`RRM(contamination=0.3)`",
     "told 0.10": "`RRM(contamination=0.1)`",
 }
@@ -167,7 +167,7 @@ def _arguments(folder: str, seed: int, about: Settings) -> transformers.Training
 def _found(weights: SampleWeights, wrong: Tensor) -> Record:
     weights.collect()
     assert weights.predictions is not None
-    estimate = None if weights.estimate is None else list(weights.estimate)
+    estimate = None if weights.estimate is None else list(weights.estimate.ceiling)
     return {
         **of_flags(weights.removed, wrong),
         **of_ranking(weights.predictions.label_quality, wrong),
@@ -227,9 +227,9 @@ def _summary(record: Record) -> str:
     estimated = _of(rows, "told nothing")
     return (
         f"On {about['reviews']} reviews with {about['share']:.0%} label noise the plain Trainer reaches a test "
-        f"accuracy of {accuracy['plain']:.3f}, `RRMTrainer` with `RRM()` {accuracy['told nothing']:.3f} and with "
-        f"{NAMES[best]} {accuracy[best]:.3f}. `RRM()` removes {_mean(estimated, 'recall'):.0%} of the mislabeled rows, "
-        f"and {_mean(estimated, 'precision'):.0%} of what it removes is mislabeled."
+        f"accuracy of {accuracy['plain']:.3f}, `RRMTrainer` with `RRM(crisp=True)` {accuracy['told nothing']:.3f} and "
+        f"with {NAMES[best]} {accuracy[best]:.3f}. `RRM(crisp=True)` removes {_mean(estimated, 'recall'):.0%} of the "
+        f"mislabeled rows, and {_mean(estimated, 'precision'):.0%} of what it removes is mislabeled."
     )
 
 

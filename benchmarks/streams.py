@@ -48,8 +48,8 @@ METHODS: dict[str, Callable[[int, float], Weights]] = {
     "plain": lambda n, rate: None,
     "exact, told": lambda n, rate: rk.SampleWeights(n, rk.RRM(contamination=rate)),
     "stream, told": lambda n, rate: rk.StreamWeights(rk.RRM(contamination=rate)),
-    "exact, auto": lambda n, rate: rk.SampleWeights(n, rk.RRM()),
-    "stream, auto": lambda n, rate: rk.StreamWeights(rk.RRM()),
+    "exact, auto": lambda n, rate: rk.SampleWeights(n, rk.RRM(crisp=True)),
+    "stream, auto": lambda n, rate: rk.StreamWeights(rk.RRM(crisp=True)),
 }
 #: The same on the page; "told" is a given noise rate, "auto" an estimated one.
 NAMES = {
@@ -108,7 +108,7 @@ def _removals(weights: Weights, removed: Tensor, wrong: Tensor) -> dict[str, flo
     return {
         "precision": hits / int(removed.sum()) if removed.any() else None,
         "recall": hits / int(wrong.sum()),
-        "estimate": None if weights is None or weights.estimate is None else weights.estimate.rate,
+        "estimate": None if weights is None or weights.estimate is None else weights.estimate.ceiling.rate,
     }
 
 

@@ -13,7 +13,7 @@ y = torch.where(wrong, (truth + torch.randint(1, 3, (1500,))) % 3, truth)
 model = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 criterion = torch.nn.CrossEntropyLoss(reduction="none")  # RRM
-weights = rk.SampleWeights(len(x), rk.RRM())  # RRM
+weights = rk.SampleWeights(len(x), rk.RRM(crisp=True))  # RRM
 loader = DataLoader(rk.Indexed(TensorDataset(x, y)), batch_size=50, shuffle=True)  # RRM
 for _ in range(10):
     for inputs, labels, index in loader:  # RRM

@@ -15,7 +15,7 @@ accelerator = Accelerator(cpu=True)
 network = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
 criterion = torch.nn.CrossEntropyLoss(reduction="none")  # RRM
-weights = rk.SampleWeights(len(train), rk.RRM())  # RRM
+weights = rk.SampleWeights(len(train), rk.RRM(crisp=True))  # RRM
 loader = DataLoader(rk.Indexed(train), batch_size=25, shuffle=True)  # RRM
 model, optimizer, loader = accelerator.prepare(network, optimizer, loader)
 for _ in range(10):

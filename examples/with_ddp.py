@@ -17,7 +17,7 @@ network = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.
 model = DistributedDataParallel(network)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 criterion = torch.nn.CrossEntropyLoss(reduction="none")  # RRM
-weights = rk.SampleWeights(len(train), rk.RRM())  # RRM
+weights = rk.SampleWeights(len(train), rk.RRM(crisp=True))  # RRM
 sampler = DistributedSampler(train)
 loader = DataLoader(rk.Indexed(train), batch_size=25, sampler=sampler)  # RRM
 for epoch in range(10):

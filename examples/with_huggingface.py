@@ -6,6 +6,7 @@ import torch
 import transformers
 from datasets import Dataset
 
+import rockafellian as rk  # RRM
 from rockafellian.integrations.huggingface import RRMTrainer  # RRM
 
 torch.manual_seed(0)
@@ -19,6 +20,7 @@ with TemporaryDirectory() as folder:
         model=transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=24, **sizes)),
         args=transformers.TrainingArguments(folder, num_train_epochs=10, learning_rate=3e-3, use_cpu=True),
         train_dataset=Dataset.from_dict({"input_ids": tokens.tolist(), "label": labels.tolist()}),
+        weights=rk.SampleWeights(600, rk.RRM(crisp=True)),  # RRM
     )
     trainer.train()
 weights = trainer.weights

@@ -37,7 +37,7 @@ class Classifier(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-weights = rk.SampleWeights(len(train), rk.RRM())  # RRM
+weights = rk.SampleWeights(len(train), rk.RRM(crisp=True))  # RRM
 loader = DataLoader(rk.Indexed(train), batch_size=50, shuffle=True)  # RRM
 trainer = Trainer(max_epochs=10, callbacks=[Reweight(weights)], **quiet)  # RRM
 trainer.fit(Classifier(weights), loader)  # RRM

@@ -22,7 +22,7 @@ def work() -> list[int]:
     model = prepare_model(torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     criterion = torch.nn.CrossEntropyLoss(reduction="none")  # RRM
-    weights = rk.SampleWeights(len(train), rk.RRM())  # RRM
+    weights = rk.SampleWeights(len(train), rk.RRM(crisp=True))  # RRM
     loader = prepare_data_loader(DataLoader(rk.Indexed(train), batch_size=25, shuffle=True))  # RRM
     for epoch in range(10):
         loader.sampler.set_epoch(epoch)

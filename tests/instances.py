@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import rockafellian as rk
+
 
 class Instance(NamedTuple):
     losses: NDArray[np.float64]
@@ -28,3 +30,8 @@ def instances(draw: st.DrawFn, *, with_prior: bool = False) -> Instance:
     n = len(losses)
     prior = np.array(draw(st.lists(st.integers(1, 9), min_size=n, max_size=n)), float) if with_prior else None
     return Instance(losses, draw(gammas), prior)
+
+
+def known_rate(rate: float, low: float, high: float) -> rk.NoiseRate:
+    """A noise rate whose floor and ceiling are the same."""
+    return rk.NoiseRate(rk.Estimate(rate, low, high), rk.Estimate(rate, low, high))

@@ -187,7 +187,7 @@ def few_rows(seed: int) -> own_data.Data:
 
 
 def test_the_command_is_run_on_flipped_and_on_clean_labels_and_judged() -> None:
-    case = own_data.Case(few_rows, ("--label", "diagnosis", "--epochs", "10"), 0.7)
+    case = own_data.Case(few_rows, ("--label", "diagnosis", "--crisp", "--epochs", "10"), 0.7)
     found = own_data.measure(case, seeds=(0,))
     assert json.loads(json.dumps(found)) == found
     flipped, clean = found["flipped"][0], found["clean"]

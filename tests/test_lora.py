@@ -36,7 +36,7 @@ def classifier(about: lora.Problem) -> lora.Classifier:
     return lora.started(transformers.BertModel(config, add_pooling_layer=False), about, ABOUT)
 
 
-@pytest.mark.parametrize("rule", [None, RRM(), RRM(contamination=0.2)])
+@pytest.mark.parametrize("rule", [None, RRM(crisp=True), RRM(contamination=0.2)])
 def test_a_run_returns_what_was_found_and_how_well_it_predicts(rule: RRM | None) -> None:
     small = problem()
     found = lora.run(small, classifier(small), rule, 0, ABOUT)
@@ -71,6 +71,6 @@ def test_the_page_tells_a_target_that_is_met_from_one_that_is_not() -> None:
         for method, precision in (("told nothing", 0.79), ("told 0.10", 0.81))
     ]
     _, _, first, second = lora._means(rows).splitlines()
-    assert first.startswith("| `RRM()` |")
+    assert first.startswith("| `RRM(crisp=True)` |")
     assert first.endswith("| **no** |")
     assert second.endswith("| yes |")

@@ -59,7 +59,7 @@ def test_weights_with_predictions_take_the_bytes_that_the_page_says() -> None:
 
 
 def test_no_more_rows_are_held_out_than_the_page_says() -> None:
-    held = rk.SampleWeights(10 * scale_page.HELD_OUT, rk.RRM()).held_out
+    held = rk.SampleWeights(10 * scale_page.HELD_OUT, rk.RRM(crisp=True)).held_out
     assert held is not None
     assert len(held) == scale_page.HELD_OUT
 

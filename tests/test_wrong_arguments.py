@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from instances import known_rate
 from torch import nn
 
 import rockafellian as rk
@@ -44,7 +45,7 @@ def fit(**options: Any) -> rk.History:
         {"epochs": 1.5},
         {"epochs": True},
         {"weights": 3},
-        {"weights": rk.RRM()},
+        {"weights": rk.RRM(crisp=True)},
         {"weights": rk.StreamWeights()},
         {"weights": rk.SampleWeights(5, rk.RRM(gamma=1.0))},
         {"attack": "pgd"},
@@ -87,9 +88,9 @@ def test_fit_takes_a_loss_by_its_name(name: str) -> None:
         {"rows": range(0, 4, 2)},
         {"prior": [math.nan] * 4},
         {"prior": [1.7e308] * 4},
-        {"estimate": 0.2, "rule": rk.RRM()},
-        {"estimate": (0.2, 0.1, 0.3), "rule": rk.RRM()},
-        {"estimate": rk.Estimate(0.2, 0.3, 0.1), "rule": rk.RRM()},
+        {"estimate": 0.2, "rule": rk.RRM(crisp=True)},
+        {"estimate": (0.2, 0.1, 0.3), "rule": rk.RRM(crisp=True)},
+        {"estimate": known_rate(0.2, 0.3, 0.1), "rule": rk.RRM(crisp=True)},
         {"seed": "x"},
         {"every": 1.5},
         {"per_class": "no"},
@@ -101,7 +102,7 @@ def test_sample_weights(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"rule": 3}, {"window": 1}, {"window": True}, {"every": 0.5}, {"class_limit": "x"}]
+    "options", [{"rule": 3}, {"window": 1}, {"window": True}, {"window": 2**70}, {"every": 0.5}, {"class_limit": "x"}]
 )
 def test_stream_weights(options: dict[str, Any]) -> None:
     refused(lambda: rk.StreamWeights(**options))

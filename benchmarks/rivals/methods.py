@@ -42,7 +42,7 @@ def rrm(loss: str, rule: Callable[[Problem], rk.RRM], problem: Problem, seed: in
     model, weights = problem.network(seed), rk.SampleWeights(len(problem.y), rule(problem), per_class=per_class)
     _, seconds = timed(lambda: problem.train(model, losses.make(loss, problem), seed, weights=weights))
     weights.collect()
-    found, predictions = weights.estimate, weights.predictions
+    found, predictions = weights.estimate and weights.estimate.ceiling, weights.predictions
     assert predictions is not None
     interval = {} if found is None else {"rate": found.rate, "low": found.low, "high": found.high}
     return Outcome(model, seconds, quality=predictions.label_quality, flags=weights.removed, **interval)
@@ -63,7 +63,7 @@ def _flagged_by_network(problem: Problem, outcome: Outcome) -> Outcome:
 
 
 def _estimated(problem: Problem) -> rk.RRM:
-    return rk.RRM()
+    return rk.RRM(crisp=True)
 
 
 def _given(excess: float, problem: Problem) -> rk.RRM:

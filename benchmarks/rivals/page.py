@@ -26,8 +26,8 @@ METHODS = """\
   rows after ten epochs; the first is tested.
 - cleanlab: five-fold cross-validation, each fold with all epochs, at the epoch that agrees best with the given labels;
   `find_label_issues` with its defaults; trained again without the issues. All of it counts as its time.
-- rrm: `RRM()` on ce, which estimates the noise rate; rrm-mse to rrm-elr the same on other losses. rrm-true is given the
-  true noise rate, rrm-over ten points more; rrm-per-class estimates it and removes class by class."""
+- rrm: `RRM(crisp=True)` on ce, which estimates the noise rate; rrm-mse to rrm-elr the same on other losses. rrm-true is
+  given the true noise rate, rrm-over ten points more; rrm-per-class estimates it and removes class by class."""
 
 
 def render(found_records: list[Record], grown: Record | None = None) -> str:

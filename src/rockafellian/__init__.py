@@ -8,7 +8,8 @@ from rockafellian.attacks import ATTACKS
 from rockafellian.auditing.commands.audit import Audited, audit
 from rockafellian.label_issues import Findings, findings
 from rockafellian.losses import LOSSES
-from rockafellian.method.noise_rate import Estimate, estimate_contamination
+from rockafellian.method.noise_rate import NoiseRate, estimate_noise_rate
+from rockafellian.method.out_of_sample import Estimate
 from rockafellian.method.reweight import (
     RRM,
     Partition,
@@ -47,6 +48,7 @@ __all__ = [
     "Findings",
     "History",
     "Indexed",
+    "NoiseRate",
     "Partition",
     "Predictions",
     "Reweighting",
@@ -57,7 +59,7 @@ __all__ = [
     "attacks",
     "audit",
     "contamination",
-    "estimate_contamination",
+    "estimate_noise_rate",
     "evaluate",
     "findings",
     "fit",

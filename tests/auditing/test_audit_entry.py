@@ -39,7 +39,7 @@ def test_mislabeled_rows_are_found_without_knowing_the_noise_rate() -> None:
     audited = rk.audit(frame, "label", progress="quiet")
     assert f1(flagged(audited), wrong) > 0.8
     assert audited.estimate is not None
-    assert audited.estimate.low <= 0.2 <= audited.estimate.high
+    assert audited.estimate.floor.low <= 0.2 <= audited.estimate.ceiling.high
     assert repr(audited) == f"Audited(400 rows, {flagged(audited).sum()} label issues)"
     assert audited.folder is None
     assert len(audited.history.epochs) >= 10

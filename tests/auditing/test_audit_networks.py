@@ -71,7 +71,7 @@ def test_wrong_labels_of_small_images_are_found() -> None:
     noisy = rk.contamination.uniform(digits.target[:900], 0.2, n_classes=10, seed=0)
     torch.manual_seed(0)
     network = build({"network": "cnn", "channels": 1, "side": 8, "classes": 10, "width": 16})
-    weights = rk.SampleWeights(900, rk.RRM())
+    weights = rk.SampleWeights(900, rk.RRM(crisp=True))
     optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
     data = images, noisy.labels
     rk.fit(

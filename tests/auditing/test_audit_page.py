@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import reload, until
+from instances import known_rate
 
 from rockafellian.auditing.report.charts import MAX_CLASSES
 from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
 from rockafellian.auditing.report.page import render
-from rockafellian.method.noise_rate import Estimate
 from rockafellian.training.history import Epoch, History
 from rockafellian.weights.sample_weights import Reweighting
 
@@ -67,7 +67,7 @@ def report(issues: list[LabelIssue], **changes: Any) -> Report:
         "kind": "texts",
         "rows": 20_000,
         "flagged": len(issues),
-        "estimate": Estimate(0.12, 0.1, 0.14),
+        "estimate": known_rate(0.12, 0.1, 0.14),
         "classes": classes,
         "class_rows": [20_000 // n] * n,
         "class_flagged": matrix.sum(1).tolist(),
@@ -134,9 +134,7 @@ def test_the_page_starts_with_the_count_and_the_noise_rate() -> None:
     assert headline(report([])) == "None of 20,000 rows looks mislabeled"
     assert "12 %" in noise_rate_sentence(four)
     assert "10 % to 14 %" in noise_rate_sentence(four)
-    assert "0 % of the labels (90 % interval: 0 % to 3 %)" in noise_rate_sentence(
-        report([], estimate=Estimate(0.0, 0.0, 0.03))
-    )
+    assert "no errors to be seen; at most 3.0 %" in noise_rate_sentence(report([], estimate=known_rate(0.0, 0.0, 0.03)))
     assert "not estimated" in noise_rate_sentence(report([], estimate=None))
     assert "The 4 with the lowest label quality" in render(report(list(four.issues), flagged=9))
 

@@ -116,7 +116,7 @@ def test_show_prints_the_summary(
     shown = capsys.readouterr().out
     flagged = json.loads((folder / "summary.json").read_text())["flagged_rows"]
     assert f"{flagged} of 300 rows look mislabeled" in shown
-    assert "estimated noise rate" in shown
+    assert "noise rate: " in shown
     assert "2 of 302 rows have no label" in shown
     assert "cat" in shown
 
@@ -394,4 +394,4 @@ def test_an_attack_a_loss_and_a_validation_set_are_used(tmp_path: Path, monkeypa
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["validation_accuracy"] > 0.9
     assert summary["flagged_rows"] == 30
-    assert summary["estimate"] is None
+    assert summary["noise_rate"] is None

@@ -128,7 +128,7 @@ def noise_rates(draw: random.Random) -> None:
         probabilities = draw.choice([probabilities * 0, -probabilities, probabilities * float("nan"), vector(draw, n)])
     one: Callable[[], object] = draw.choice(
         [
-            lambda: rk.estimate_contamination(probabilities, labels),
+            lambda: rk.estimate_noise_rate(probabilities, labels),
             lambda: rk.contamination.uniform(labels, rate, n_classes=number(draw, [None, k])),
             lambda: rk.contamination.flip(labels, rate, seed=number(draw, [0, 7])),
             lambda: rk.contamination.one_sided(labels, rate),

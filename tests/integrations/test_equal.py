@@ -20,7 +20,7 @@ from toy import make_toy, precision_and_recall
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 TOY, BATCH, EPOCHS = make_toy(), 50, 8
-RULES = {"auto": rk.RRM(), "given": rk.RRM(contamination=0.4), "gamma": rk.RRM(gamma=1.0)}
+RULES = {"auto": rk.RRM(crisp=True), "given": rk.RRM(contamination=0.4), "gamma": rk.RRM(gamma=1.0)}
 
 
 class Network(nn.Sequential):

@@ -53,7 +53,7 @@ class Batches(keras.utils.PyDataset):
         return (self.toy.x[rows].numpy(), y[rows].numpy(), np.ones(1))[: self.parts]
 
 
-@pytest.mark.parametrize("rule", [rk.RRM(), GIVEN], ids=["auto", "given"])
+@pytest.mark.parametrize("rule", [rk.RRM(crisp=True), GIVEN], ids=["auto", "given"])
 def test_it_finds_the_wrong_rows(rule: rk.RRM) -> None:
     toy = make_toy()
     rows = rows_of(toy, rule)
@@ -68,9 +68,9 @@ def test_it_finds_the_wrong_rows(rule: rk.RRM) -> None:
 def test_a_training_step_of_keras_equals_one_with_reduce() -> None:
     """Its loss with sample weights is a mean over the batch size."""
     toy = make_toy(n=300)
-    rows = rows_of(toy, rk.RRM(), shuffle=False)
+    rows = rows_of(toy, rk.RRM(crisp=True), shuffle=False)
     model, copied = make_model(), make_model()
-    weights = rk.SampleWeights(300, rk.RRM())
+    weights = rk.SampleWeights(300, rk.RRM(crisp=True))
     model.fit(rows, epochs=1, shuffle=False, verbose=0)
     for index in torch.arange(300).split(50):
         copied.zero_grad()
@@ -132,7 +132,7 @@ def test_classes_are_read_from_every_kind_of_output_and_label(loss: Any, last: s
     toy = make_toy(n=300)
     model = make_model(loss, last=last)
     y = one_hot(toy.y) if hot else toy.y.numpy()[:, None]
-    rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM()))
+    rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM(crisp=True)))
     fit(model, rows, epochs=1)
     predictions, outputs = rows.weights.predictions, model.predict(toy.x.numpy(), verbose=0)
     assert predictions is not None
@@ -147,7 +147,7 @@ def test_one_output_means_two_classes(last: str | None) -> None:
     toy = make_toy(n=300)
     y = (toy.y > 0).numpy().astype(np.float32)
     model = make_model(keras.losses.BinaryCrossentropy(from_logits=last is None), classes=1, last=last)
-    rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM()))
+    rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM(crisp=True)))
     fit(model, rows, epochs=1)
     outputs = model.predict(toy.x.numpy(), verbose=0)[:, 0]
     assert rows.weights.predictions is not None
@@ -157,7 +157,7 @@ def test_one_output_means_two_classes(last: str | None) -> None:
 def test_two_probabilities_may_have_a_binary_loss() -> None:
     toy = make_toy(n=300)
     y = np.eye(2, dtype=np.float32)[(toy.y > 0).long().numpy()]
-    rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM()))
+    rows = WeightedRows((toy.x.numpy(), y), rk.SampleWeights(300, rk.RRM(crisp=True)))
     fit(make_model("binary_crossentropy", classes=2), rows, epochs=1)
     assert rows.weights.predictions is not None
     assert torch.equal(rows.weights.predictions.labels.long(), (toy.y > 0).long())
@@ -197,11 +197,11 @@ def test_batches_of_a_user_give_the_same_weights() -> None:
 
 def test_a_resumed_run_equals_one_that_was_not_interrupted() -> None:
     toy = make_toy(n=300)
-    whole = rows_of(toy, rk.RRM())
+    whole = rows_of(toy, rk.RRM(crisp=True))
     fit(make_model(), whole, epochs=4)
-    first, model = rows_of(toy, rk.RRM()), make_model()
+    first, model = rows_of(toy, rk.RRM(crisp=True)), make_model()
     fit(model, first, epochs=2)
-    second = rows_of(toy, rk.RRM())
+    second = rows_of(toy, rk.RRM(crisp=True))
     second.weights.load_state_dict(first.weights.state_dict())
     fit(model, second, epochs=4, initial_epoch=2)
     assert second.weights.epoch == 4

@@ -135,7 +135,7 @@ def assert_equal(one: rk.SampleWeights, other: rk.SampleWeights) -> None:
         assert torch.equal(tensor.nan_to_num(), states[1][name].nan_to_num()), name
 
 
-@pytest.mark.parametrize("rule", [rk.RRM(), GIVEN], ids=["auto", "given"])
+@pytest.mark.parametrize("rule", [rk.RRM(crisp=True), GIVEN], ids=["auto", "given"])
 def test_it_finds_the_wrong_rows_and_equals_the_plain_loop(rule: rk.RRM) -> None:
     toy = make_toy()
     weights = run(toy, rule, epochs=10)
@@ -148,11 +148,11 @@ def test_it_finds_the_wrong_rows_and_equals_the_plain_loop(rule: rk.RRM) -> None
 
 def test_validation_before_and_during_training_changes_nothing() -> None:
     toy = make_toy(n=300)
-    weights = rk.SampleWeights(300, rk.RRM())
+    weights = rk.SampleWeights(300, rk.RRM(crisp=True))
     trainer = make_trainer(weights, val_check_interval=0.5)
     trainer.fit(Validated(weights), loader_of(toy), valid_of(toy))
     assert trainer.callback_metrics["loss"] > 0
-    assert_equal(weights, run(toy, rk.RRM()))
+    assert_equal(weights, run(toy, rk.RRM(crisp=True)))
 
 
 def test_manual_optimization_gives_the_same_weights() -> None:
@@ -173,7 +173,7 @@ def test_manual_optimization_gives_the_same_weights() -> None:
     assert_equal(weights, run(toy))
 
 
-@pytest.mark.parametrize("rule", [rk.RRM(), GIVEN], ids=["auto", "given"])
+@pytest.mark.parametrize("rule", [rk.RRM(crisp=True), GIVEN], ids=["auto", "given"])
 @pytest.mark.parametrize("moment", ["epoch end", "validation end", "last batch", "middle of an epoch"])
 def test_a_resumed_run_equals_one_that_was_not_interrupted(moment: str, rule: rk.RRM, tmp_path: Path) -> None:
     toy = make_toy(n=300)  # 6 batches an epoch
@@ -197,13 +197,13 @@ def test_a_resumed_run_equals_one_that_was_not_interrupted(moment: str, rule: rk
 
 def test_a_finished_run_that_is_extended_equals_one_long_run(tmp_path: Path) -> None:
     toy = make_toy(n=300)
-    weights = rk.SampleWeights(300, rk.RRM())
+    weights = rk.SampleWeights(300, rk.RRM(crisp=True))
     trainer = make_trainer(weights)
     trainer.fit(Classifier(weights), loader_of(toy))
     trainer.save_checkpoint(tmp_path / "end.ckpt")
-    longer = rk.SampleWeights(300, rk.RRM())
+    longer = rk.SampleWeights(300, rk.RRM(crisp=True))
     make_trainer(longer, max_epochs=4).fit(Classifier(longer), loader_of(toy), ckpt_path=tmp_path / "end.ckpt")
-    assert_equal(longer, run(toy, rk.RRM(), epochs=4))
+    assert_equal(longer, run(toy, rk.RRM(crisp=True), epochs=4))
 
 
 def test_a_checkpoint_holds_tensors_that_are_loaded_without_unpickling(tmp_path: Path) -> None:
@@ -222,11 +222,12 @@ def test_an_epoch_that_ends_early_counts_as_one() -> None:
 
 def test_it_logs_the_removed_fraction_and_the_estimate_once_known() -> None:
     toy = make_toy()
-    weights = rk.SampleWeights(len(toy.y), rk.RRM())
+    weights = rk.SampleWeights(len(toy.y), rk.RRM(crisp=True))
     trainer = make_trainer(weights, max_epochs=6)
     trainer.fit(Classifier(weights), loader_of(toy))
     assert weights.estimate is not None
-    assert float(trainer.callback_metrics["rrm_estimate"]) == pytest.approx(weights.estimate.rate)
+    for name, end in weights.estimate._asdict().items():
+        assert float(trainer.callback_metrics[f"rrm_noise_rate_{name}"]) == pytest.approx(end.rate)
     assert float(trainer.callback_metrics["rrm_removed_fraction"]) == pytest.approx(weights.removed_fraction)
 
 

@@ -20,7 +20,7 @@ import rockafellian as rk
 from toy import Toy, make_toy, precision_and_recall
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-RULES = {"auto": rk.RRM(), "given": rk.RRM(contamination=0.4)}
+RULES = {"auto": rk.RRM(crisp=True), "given": rk.RRM(contamination=0.4)}
 EPOCHS, BATCH = 6, 25
 State = dict[str, Tensor]
 

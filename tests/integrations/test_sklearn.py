@@ -80,12 +80,12 @@ def test_scikit_learns_own_checks_all_pass(estimator: Any) -> None:
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_the_rows_it_removes_are_the_wrong_ones(estimator: Any) -> None:
-    model = RRMClassifier(estimator, random_state=0).fit(X, Y)
+    model = RRMClassifier(estimator, crisp=True, random_state=0).fit(X, Y)
     precision, recall = found(model)
     assert precision >= 0.9
     assert recall >= 0.8
     assert model.removed_fraction_ == pytest.approx(model.removed_.mean())
-    assert model.estimate_.low <= model.removed_fraction_ <= model.estimate_.high + 0.02
+    assert model.estimate_.ceiling.low <= model.removed_fraction_ <= model.estimate_.ceiling.high + 0.02
 
 
 @pytest.mark.parametrize("estimator", [None, SVC(), RandomForestClassifier(50, random_state=0)], ids=str)
@@ -106,7 +106,7 @@ def test_an_estimator_that_passes_its_weights_on_works() -> None:
 def test_it_predicts_better_than_the_estimator_alone() -> None:
     truth = np.arange(len(Y)) % 3
     forest = RandomForestClassifier(50, random_state=0)
-    robust = RRMClassifier(forest, random_state=0).fit(X, Y)
+    robust = RRMClassifier(forest, crisp=True, random_state=0).fit(X, Y)
     clean = make_toy(seed=1)
     new, labels = clean.x.numpy(), truth
     assert robust.score(new, labels) > forest.fit(X, Y).score(new, labels) + 0.1
@@ -127,13 +127,13 @@ def test_the_losses_can_be_chosen(losses: Any) -> None:
 
 def test_clean_labels_are_left_alone() -> None:
     truth = np.arange(len(Y)) % 3
-    model = RRMClassifier(random_state=0).fit(3 * X, truth)
-    assert model.estimate_.rate <= 0.02
+    model = RRMClassifier(crisp=True, random_state=0).fit(3 * X, truth)
+    assert model.estimate_.ceiling.rate <= 0.02
     assert model.removed_.mean() <= 0.02
 
 
 def test_one_weight_a_row_and_removed_rows_have_none() -> None:
-    model = RRMClassifier(random_state=0).fit(X, Y)
+    model = RRMClassifier(crisp=True, random_state=0).fit(X, Y)
     assert model.weights_.shape == model.removed_.shape == (len(Y),)
     np.testing.assert_array_equal(model.weights_, ~model.removed_)
     assert 1 <= model.n_rounds_ <= 3
@@ -185,7 +185,8 @@ def test_a_row_of_weight_two_counts_as_two_rows_and_one_of_weight_zero_as_none(c
 
 def test_the_scale_of_small_weights_does_not_matter_to_the_estimate() -> None:
     whole, parts = (
-        RRMClassifier(GaussianNB(), random_state=0).fit(X, Y, sample_weight=w) for w in (None, np.full(1500, 1e-3))
+        RRMClassifier(GaussianNB(), crisp=True, random_state=0).fit(X, Y, sample_weight=w)
+        for w in (None, np.full(1500, 1e-3))
     )
     np.testing.assert_allclose(whole.estimate_, parts.estimate_, rtol=1e-3)
     np.testing.assert_array_equal(whole.removed_, parts.removed_)
@@ -196,24 +197,26 @@ def test_an_estimate_by_weights_is_that_of_repeated_rows() -> None:
     probabilities = random.dirichlet(np.ones(3), 400).round(2)  # with many ties
     labels = np.where(random.random(400) < 0.3, random.integers(0, 3, 400), probabilities.argmax(1))
     weights = random.integers(1, 5, 400)
-    of_rows = rk.estimate_contamination(*repeated(weights, probabilities, labels), weights=np.ones(weights.sum()))
-    np.testing.assert_allclose(rk.estimate_contamination(probabilities, labels, weights=weights), of_rows)
-    np.testing.assert_allclose(rk.estimate_contamination(probabilities, labels), of_rows, atol=0.1)
+    of_rows = rk.estimate_noise_rate(*repeated(weights, probabilities, labels), weights=np.ones(weights.sum()))
+    np.testing.assert_allclose(rk.estimate_noise_rate(probabilities, labels, weights=weights), of_rows)
+    np.testing.assert_allclose(rk.estimate_noise_rate(probabilities, labels), of_rows, atol=0.1)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), np.zeros(400), np.full(400, np.nan), -np.ones(400)])
 def test_an_estimate_needs_a_positive_weight_for_each_row(weights: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match="need 400 positive finite weights"):
-        rk.estimate_contamination(np.full((400, 2), 0.5), np.zeros(400, int), weights=weights)
+        rk.estimate_noise_rate(np.full((400, 2), 0.5), np.zeros(400, int), weights=weights)
 
 
 def test_it_works_in_a_pipeline_a_grid_and_a_cross_validation() -> None:
     x, y = X[FEW], Y[FEW]
     inner = make_pipeline(StandardScaler(), LogisticRegression())
-    grid = GridSearchCV(RRMClassifier(inner, random_state=0), {"estimator__logisticregression__C": [0.1, 1.0]}, cv=3)
+    grid = GridSearchCV(
+        RRMClassifier(inner, crisp=True, random_state=0), {"estimator__logisticregression__C": [0.1, 1.0]}, cv=3
+    )
     grid.fit(x, y)
     assert grid.best_params_["estimator__logisticregression__C"] == grid.best_estimator_.estimator_[-1].C
-    outer = make_pipeline(StandardScaler(), RRMClassifier(random_state=0))
+    outer = make_pipeline(StandardScaler(), RRMClassifier(crisp=True, random_state=0))
     assert outer.fit(x, y, rrmclassifier__sample_weight=np.ones(len(y)))[-1].removed_.any()
     assert cross_val_score(outer, x, y, cv=3).mean() > 0.5
 
@@ -234,7 +237,7 @@ def test_sample_weight_is_routed_and_the_inner_pipeline_needs_no_request() -> No
     weights = np.r_[np.ones(120), np.zeros(120)]
     with config_context(enable_metadata_routing=True):
         inner = make_pipeline(StandardScaler(), LogisticRegression())
-        model = RRMClassifier(inner, random_state=0).set_fit_request(sample_weight=True)
+        model = RRMClassifier(inner, crisp=True, random_state=0).set_fit_request(sample_weight=True)
         outer = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
         outer.fit(X[FEW], Y[FEW], sample_weight=weights)
     assert not outer[-1].weights_[120:].any()
@@ -245,11 +248,11 @@ def test_sample_weight_is_routed_and_the_inner_pipeline_needs_no_request() -> No
 def test_frames_and_names_are_kept(frame: Any) -> None:
     table = frame({"a": X[:, 0], "b": X[:, 1]})
     names = np.array(["ant", "bee", "cow"])[Y]
-    model = RRMClassifier(random_state=0).fit(table, names)
+    model = RRMClassifier(crisp=True, random_state=0).fit(table, names)
     assert list(model.feature_names_in_) == list(model.estimator_.feature_names_in_) == ["a", "b"]
     assert list(model.classes_) == ["ant", "bee", "cow"]
     assert set(model.predict(table)) == {"ant", "bee", "cow"}
-    np.testing.assert_array_equal(RRMClassifier(random_state=0).fit(X, Y).removed_, model.removed_)
+    np.testing.assert_array_equal(RRMClassifier(crisp=True, random_state=0).fit(X, Y).removed_, model.removed_)
     worst = model.findings().worst(1)[0]
     assert worst["is_label_issue"]
     assert worst["given_label"] != worst["predicted_label"]
@@ -259,7 +262,7 @@ def test_frames_and_names_are_kept(frame: Any) -> None:
 def test_findings_keep_the_position_in_x_where_rows_of_weight_zero_are_left_out() -> None:
     weights = np.ones(len(Y))
     weights[:100] = 0
-    model = RRMClassifier(random_state=0).fit(X, Y, sample_weight=weights)
+    model = RRMClassifier(crisp=True, random_state=0).fit(X, Y, sample_weight=weights)
     table = model.findings()
     assert table.index.tolist() == table.id.tolist() == list(range(100, len(Y)))
     np.testing.assert_array_equal(table.given, Y[100:])
@@ -270,16 +273,18 @@ def test_findings_keep_the_position_in_x_where_rows_of_weight_zero_are_left_out(
 
 
 def test_sparse_rows_and_lists_are_accepted() -> None:
-    plain = RRMClassifier(random_state=0).fit(X[FEW], Y[FEW])
+    plain = RRMClassifier(crisp=True, random_state=0).fit(X[FEW], Y[FEW])
     for rows in (scipy.sparse.csr_array(X[FEW]), scipy.sparse.coo_array(X[FEW]), X[FEW].tolist()):
-        np.testing.assert_array_equal(RRMClassifier(random_state=0).fit(rows, Y[FEW].tolist()).removed_, plain.removed_)
+        np.testing.assert_array_equal(
+            RRMClassifier(crisp=True, random_state=0).fit(rows, Y[FEW].tolist()).removed_, plain.removed_
+        )
 
 
 def test_missing_values_are_left_to_the_estimator() -> None:
     holes = X.copy()
     holes[::50, 0] = np.nan
     boosted = xgboost.XGBClassifier(n_estimators=20, n_jobs=1)
-    assert found(RRMClassifier(boosted, rounds=2, random_state=0).fit(holes, Y))[0] > 0.8
+    assert found(RRMClassifier(boosted, crisp=True, rounds=2, random_state=0).fit(holes, Y))[0] > 0.8
     with pytest.raises(ValueError, match="contains NaN"):
         RRMClassifier().fit(holes, Y)
 
@@ -317,7 +322,7 @@ def test_two_rows_of_a_class_are_enough_for_folds() -> None:
 
 
 def test_trees_with_probabilities_of_0_and_1_still_remove_rows() -> None:
-    model = RRMClassifier(DecisionTreeClassifier(random_state=0), random_state=0).fit(X, Y)
+    model = RRMClassifier(DecisionTreeClassifier(random_state=0), crisp=True, random_state=0).fit(X, Y)
     assert found(model)[1] > 0.7
 
 
@@ -337,14 +342,14 @@ def test_any_splitter_works(cv: Any) -> None:
 
 
 def test_the_same_random_state_gives_the_same_model() -> None:
-    first, second = (RRMClassifier(random_state=3).fit(X, Y) for _ in range(2))
+    first, second = (RRMClassifier(crisp=True, random_state=3).fit(X, Y) for _ in range(2))
     np.testing.assert_array_equal(first.estimator_.coef_, second.estimator_.coef_)
 
 
 def test_linear_models_start_from_the_last_solution_and_forests_do_not() -> None:
-    model = RRMClassifier(LogisticRegression(), random_state=0).fit(X, Y)
+    model = RRMClassifier(LogisticRegression(), crisp=True, random_state=0).fit(X, Y)
     assert model.estimator_.warm_start is False
-    steps = RRMClassifier(LogisticRegression(), random_state=0, rounds=1).fit(X, Y)
+    steps = RRMClassifier(LogisticRegression(), crisp=True, random_state=0, rounds=1).fit(X, Y)
     assert model.n_rounds_ == 3
     assert model.estimator_.n_iter_[0] < steps.estimator_.n_iter_[0]
     growing = RandomForestClassifier(20, warm_start=True, random_state=0)

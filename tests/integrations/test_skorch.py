@@ -36,7 +36,14 @@ class Net(torch.nn.Module):
 
 def make_net(**settings: Any) -> RRMNetClassifier:
     torch.manual_seed(0)
-    usual = {"criterion": torch.nn.CrossEntropyLoss, "lr": 0.1, "max_epochs": 10, "batch_size": 50, "verbose": 0}
+    usual = {
+        "criterion": torch.nn.CrossEntropyLoss,
+        "crisp": True,
+        "lr": 0.1,
+        "max_epochs": 10,
+        "batch_size": 50,
+        "verbose": 0,
+    }
     return RRMNetClassifier(Net, **{**usual, "iterator_train__shuffle": True, **settings})
 
 

@@ -1,4 +1,4 @@
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -45,7 +45,12 @@ def simulate(n_classes: int, skill: float, noise: Noise, rate: float, seed: int 
 
 
 def estimate(draw: Draw) -> rk.Estimate:
-    return rk.estimate_contamination(draw.probabilities, draw.labels)
+    """The ceiling: every row has one right answer."""
+    return ceiling(draw.probabilities, draw.labels)
+
+
+def ceiling(probabilities: Any, labels: Any) -> rk.Estimate:
+    return rk.estimate_noise_rate(probabilities, labels).ceiling
 
 
 @pytest.mark.parametrize("noise", ["uniform", "next"])
@@ -115,15 +120,15 @@ def test_the_order_of_rows_and_the_numbers_of_classes_do_not_matter(n_classes: i
     random = np.random.default_rng(5)
     rows, classes = random.permutation(ROWS), random.permutation(n_classes)
     expected = pytest.approx(estimate(draw), abs=1e-6)
-    assert rk.estimate_contamination(draw.probabilities[rows], draw.labels[rows]) == expected
+    assert ceiling(draw.probabilities[rows], draw.labels[rows]) == expected
     renamed = draw.probabilities[:, classes], classes.argsort()[draw.labels]
-    assert rk.estimate_contamination(*renamed) == expected
+    assert ceiling(*renamed) == expected
 
 
 def test_only_the_order_of_confidence_matters_not_its_scale() -> None:
     draw = simulate(10, 2.5, "uniform", 0.2)
     softer = 0.5 * draw.probabilities + 0.5 / draw.probabilities.shape[1]
-    assert rk.estimate_contamination(softer, draw.labels) == estimate(draw)  # argmax and second choice are the same
+    assert ceiling(softer, draw.labels) == estimate(draw)  # argmax and second choice are the same
 
 
 @settings(max_examples=15)
@@ -142,9 +147,9 @@ def test_one_odd_label_of_fifty_is_not_enough_to_believe_that_labels_are_wrong(n
     draw = simulate(n_classes, 4.0, "uniform", 0.0, rows=50)
     sure = draw.probabilities.max(1).argsort()[45]
     draw.labels[sure] = draw.probabilities[sure].argmin()  # the least likely of all, where there is no doubt
-    found = estimate(draw)
-    assert found.rate == found.low == 0
-    assert found.high > 1 / 50
+    found = rk.estimate_noise_rate(draw.probabilities, draw.labels)
+    assert found.floor.low == found.ceiling.low == 0
+    assert max(found.floor.rate, found.ceiling.rate) <= 1 / 50 < found.floor.high
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
@@ -160,9 +165,9 @@ def test_tensors_of_any_precision_and_arrays_give_the_same() -> None:
     draw = simulate(3, 2.5, "uniform", 0.2)
     expected = estimate(draw)
     p, labels = torch.from_numpy(draw.probabilities), torch.from_numpy(draw.labels)
-    assert rk.estimate_contamination(p, labels.int()) == expected
-    assert rk.estimate_contamination(p.float().requires_grad_(), labels) == pytest.approx(expected, abs=0.005)
-    assert rk.estimate_contamination(draw.probabilities.tolist(), draw.labels.tolist()) == expected
+    assert ceiling(p, labels.int()) == expected
+    assert ceiling(p.float().requires_grad_(), labels) == pytest.approx(expected, abs=0.005)
+    assert ceiling(draw.probabilities.tolist(), draw.labels.tolist()) == expected
 
 
 def test_what_it_is_given_stays_as_it_was() -> None:
@@ -199,5 +204,5 @@ HALVES = np.full((4, 2), 0.5)
 )
 def test_bad_input_gets_a_clear_error(probabilities: object, labels: object, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        rk.estimate_contamination(probabilities, labels)
+        rk.estimate_noise_rate(probabilities, labels)
     assert "\n" not in str(caught.value)

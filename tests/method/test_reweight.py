@@ -370,7 +370,7 @@ def test_the_rule_carries_a_prior() -> None:
         (lambda: rk.wasserstein_value(ROW, budget=-1.0), "budget >= 0.*got -1"),
         (lambda: rk.wasserstein_value(ROW - 5, multiplier=1.0), "multiplier >= 5.*got 1.0"),
         (lambda: rk.wasserstein_value([1.0, float("inf")], budget=0.1), "finite losses"),
-        (lambda: rk.RRM()(ROW, torch.ones(3)), "RRM.* leaves to SampleWeights to estimate"),
+        (lambda: rk.RRM(crisp=True)(ROW, torch.ones(3)), "RRM.* leaves to SampleWeights to estimate"),
         (lambda: rk.RRM(contamination="some"), "contamination in .*got 'some'"),
         (lambda: rk.RRM(gamma=1.0, contamination=0.1), "pass exactly one"),
         (lambda: rk.RRM(gamma=1.0, mu=0.0), r"mu in \(0, 1\], got 0.0"),

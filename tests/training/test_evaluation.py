@@ -223,3 +223,10 @@ def test_elr_by_name_is_the_cross_entropy_on_rows_that_were_not_trained_on() -> 
 def test_a_name_without_a_loss_is_an_error(loss: str, outputs: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evaluate(nn.Linear(6, outputs), data(), loss=loss)
+
+
+def test_labels_that_the_loss_cannot_take_are_one_line_of_error() -> None:
+    rows = Rows((torch.rand(4, 3), torch.tensor([0.0, 1.0, 0.0, 1.0])))
+    with pytest.raises(ValueError, match=r"need labels that fit the loss, got .* of torch\.float32") as caught:
+        read_task(nn.Linear(3, 2), rows, cce)
+    assert "\n" not in str(caught.value)

@@ -392,12 +392,12 @@ def drawn_by_epoch(model: nn.Module, weights: rk.SampleWeights, **options) -> tu
 @pytest.mark.parametrize("skip", [False, True])
 def test_fit_estimates_the_noise_rate_and_finds_the_mislabeled_rows(skip: bool, options: dict) -> None:
     toy = make_toy()
-    weights = rk.SampleWeights(1500, rk.RRM())
+    weights = rk.SampleWeights(1500, rk.RRM(crisp=True))
     held = weights.held_out
     history, drawn, states = drawn_by_epoch(
         network(), weights, train=(toy.x, toy.y), wrong=toy.wrong, epochs=10, skip_removed=skip, **options
     )
-    assert weights.estimate.rate == pytest.approx(0.4, abs=0.06)
+    assert weights.estimate.ceiling.rate == pytest.approx(0.4, abs=0.06)
     assert history.rounds[-1].precision > 0.9
     assert history.rounds[-1].recall > 0.9
     assert [holding for holding, _ in states] == sorted((holding for holding, _ in states), reverse=True)
@@ -413,12 +413,12 @@ def test_fit_estimates_the_noise_rate_and_finds_the_mislabeled_rows(skip: bool, 
 
 
 def test_nothing_of_a_held_out_row_reaches_the_network() -> None:
-    held = rk.SampleWeights(300, rk.RRM()).held_out
+    held = rk.SampleWeights(300, rk.RRM(crisp=True)).held_out
     x, y = TOY.x.clone(), TOY.y.clone()
     x[held], y[held] = 100.0, (y[held] + 1) % 3
     models = []
     for rows in (TRAIN, (x, y)):
-        model, weights = network(), rk.SampleWeights(300, rk.RRM())
+        model, weights = network(), rk.SampleWeights(300, rk.RRM(crisp=True))
         fit(model, rows, weights=weights, epochs=2)
         assert torch.equal(weights.held_out, held)
         models.append(model)
@@ -426,7 +426,7 @@ def test_nothing_of_a_held_out_row_reaches_the_network() -> None:
 
 
 def test_training_before_the_estimate_is_training_on_the_other_rows() -> None:
-    weights = rk.SampleWeights(300, rk.RRM())
+    weights = rk.SampleWeights(300, rk.RRM(crisp=True))
     others = torch.ones(300, dtype=torch.bool)
     others[weights.held_out] = False
     ours, theirs = network(), network()
@@ -441,7 +441,7 @@ def test_training_before_the_estimate_is_training_on_the_other_rows() -> None:
 
 
 def test_of_clean_labels_fit_removes_next_to_none() -> None:
-    weights = rk.SampleWeights(1500, rk.RRM())
+    weights = rk.SampleWeights(1500, rk.RRM(crisp=True))
     toy = make_toy()
     fit(network(), (toy.x, torch.arange(1500) % 3), weights=weights, epochs=10)
     assert weights.held_out is None

@@ -212,7 +212,7 @@ def test_a_run_that_estimates_the_noise_rate_is_resumed_while_rows_are_held_out_
     def run(folder: Path, epochs: int, seed: int = 0) -> rk.SampleWeights:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))
-        weights = rk.SampleWeights(500, rk.RRM(), seed=seed)
+        weights = rk.SampleWeights(500, rk.RRM(crisp=True), seed=seed)
         fit_here(
             folder,
             model=model,

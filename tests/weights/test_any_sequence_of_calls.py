@@ -7,18 +7,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instances import known_rate
 
 import rockafellian as rk
 
 N, CLASSES = 12, 3
 RULES = [
-    {"rule": rk.RRM()},
+    {"rule": rk.RRM(crisp=True)},
     {"rule": rk.RRM(contamination=0.3)},
     {"rule": rk.RRM(contamination=0.999, spread="argmin")},
     {"rule": rk.RRM(gamma=0.5)},
     {"rule": rk.RRM(contamination=0.4), "per_class": True},
     {"rule": rk.RRM(contamination=0.4), "every": 2, "warmup": 1},
-    {"rule": rk.RRM(), "estimate": rk.Estimate(0.3, 0.2, 0.4)},
+    {"rule": rk.RRM(crisp=True), "estimate": known_rate(0.3, 0.2, 0.4)},
 ]
 EXPECTED = (
     "need finite losses",
@@ -75,7 +76,7 @@ def test_sample_weights(options: dict[str, Any], data: st.DataObject) -> None:
 @settings(max_examples=40)
 @given(
     st.sampled_from(
-        [rk.RRM(), rk.RRM(contamination=0.3), rk.RRM(contamination=0.999), rk.RRM(gamma=0.5, spread="argmin")]
+        [rk.RRM(crisp=True), rk.RRM(contamination=0.3), rk.RRM(contamination=0.999), rk.RRM(gamma=0.5, spread="argmin")]
     ),
     st.data(),
 )

@@ -1,4 +1,4 @@
-"""SampleWeights with RRM(), which estimates the noise rate from predictions for held-out rows."""
+"""SampleWeights with RRM(crisp=True), which estimates the noise rate from predictions for held-out rows."""
 
 import gc
 import json
@@ -52,7 +52,7 @@ def tell(weights: rk.SampleWeights, epochs: range, n_batches: int | None = None)
 
 
 def auto(seed: int = 0, **options) -> rk.SampleWeights:
-    return rk.SampleWeights(N_TOLD, options.pop("rule", rk.RRM()), seed=seed, **options)
+    return rk.SampleWeights(N_TOLD, options.pop("rule", rk.RRM(crisp=True)), seed=seed, **options)
 
 
 def same_state(a: rk.SampleWeights, b: rk.SampleWeights) -> None:
@@ -69,7 +69,7 @@ def train_on_toy(toy: Toy, seed: int = 0) -> rk.SampleWeights:
     hidden = [layer for size in (2, 64, 64) for layer in (torch.nn.Linear(size, 64), torch.nn.ReLU())]
     model = torch.nn.Sequential(*hidden, torch.nn.Linear(64, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    weights = rk.SampleWeights(len(toy.y), rk.RRM(), seed=seed)
+    weights = rk.SampleWeights(len(toy.y), rk.RRM(crisp=True), seed=seed)
     for _ in range(12):
         for index in torch.randperm(len(toy.y)).split(50):
             logits = model(toy.x[index])
@@ -86,7 +86,7 @@ def test_the_noise_rate_is_estimated_and_the_mislabeled_rows_are_found(seed: int
     toy = make_toy(seed)
     weights = train_on_toy(toy, seed)
     assert weights.held_out is None
-    assert weights.estimate.rate == pytest.approx(0.4, abs=0.06)
+    assert weights.estimate.ceiling.rate == pytest.approx(0.4, abs=0.06)
     assert min(precision_and_recall(weights.removed, toy.wrong)) > 0.9
 
 
@@ -99,7 +99,7 @@ def test_of_clean_labels_next_to_none_is_removed(seed: int) -> None:
 
 
 def test_the_noise_rate_needs_logits_and_labels() -> None:
-    weights = rk.SampleWeights(10, rk.RRM())
+    weights = rk.SampleWeights(10, rk.RRM(crisp=True))
     weights.reduce(torch.rand(10), torch.arange(10))
     before = weights.state_dict()
     with pytest.raises(
@@ -116,7 +116,7 @@ def test_the_noise_rate_needs_logits_and_labels() -> None:
 
 
 def test_logits_and_labels_come_together_or_not_at_all() -> None:
-    weights = rk.SampleWeights(10, rk.RRM())
+    weights = rk.SampleWeights(10, rk.RRM(crisp=True))
     with pytest.raises(ValueError, match="logits and labels together"):
         weights.reduce(torch.rand(10), torch.arange(10), logits=torch.rand(10, 3))
     with pytest.raises(ValueError, match="logits and labels together"):
@@ -175,12 +175,13 @@ def test_as_many_rows_go_as_the_network_disagrees_with_within_the_interval() -> 
     weights = tell(auto(), range(HOLD_OUT))
     weights.step()
     disagrees = int(weights.predictions.disagrees.sum())
-    assert weights.estimate.low < disagrees / N_TOLD < weights.estimate.high
+    ceiling = weights.estimate.ceiling
+    assert ceiling.low < disagrees / N_TOLD < ceiling.high
     assert weights.history[0].n_removed == disagrees
     losses, _, labels, _ = told(HOLD_OUT)
     every_row = torch.arange(N_TOLD)
     agreeing = torch.nn.functional.one_hot(labels, 3).float()
-    for says, share in ((agreeing, weights.estimate.low), (agreeing.roll(1, dims=1), weights.estimate.high)):
+    for says, share in ((agreeing, ceiling.low), (agreeing.roll(1, dims=1), ceiling.high)):
         weights.reduce(losses, every_row, logits=says, labels=labels)
         weights.step()
         assert weights.history[-1].n_removed == pytest.approx(share * N_TOLD, abs=1)
@@ -220,7 +221,7 @@ def test_a_state_with_held_out_rows_goes_through_json() -> None:
 
 
 @pytest.mark.parametrize("enough", [0, 500, 1 << 30])
-@pytest.mark.parametrize("rule", [rk.RRM(), rk.RRM(contamination=0.2)], ids=["auto", "told"])
+@pytest.mark.parametrize("rule", [rk.RRM(crisp=True), rk.RRM(contamination=0.2)], ids=["auto", "told"])
 def test_the_size_of_the_buffer_does_not_matter(rule: rk.RRM, enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = tell(auto(rule=rule), range(6))
     monkeypatch.setattr(buffer, "MAX_BUFFERED", enough)
@@ -307,3 +308,10 @@ def test_a_rule_with_a_given_contamination_does_not_depend_on_predictions(share:
     assert hearing.history == deaf.history
     for name, tensor in deaf.state_dict().items():
         assert torch.equal(tensor, hearing.state_dict()[name]), name
+
+
+def test_labels_that_are_not_crisp_lose_what_the_floor_is_sure_of() -> None:
+    weights = tell(rk.SampleWeights(N_TOLD), range(HOLD_OUT))
+    weights.step()
+    assert weights.estimate.floor.low < weights.estimate.ceiling.low
+    assert weights.history[0].n_removed == pytest.approx(weights.estimate.floor.low * N_TOLD, abs=1)

@@ -20,7 +20,7 @@ def batch(device: str = "cuda") -> dict[str, Tensor]:
     return {"logits": logits, "labels": labels}
 
 
-@pytest.mark.parametrize("rule", [rk.RRM(contamination=0.2), rk.RRM()], ids=["given", "auto"])
+@pytest.mark.parametrize("rule", [rk.RRM(contamination=0.2), rk.RRM(crisp=True)], ids=["given", "auto"])
 @pytest.mark.parametrize(("call", "index_on"), [("reduce", "cpu"), ("reduce", "cuda"), ("remember", "cuda")])
 def test_sample_weights_do_not_wait(rule: rk.RRM, index_on: str, call: str) -> None:
     weights, index = rk.SampleWeights(N, rule), torch.arange(BATCH)

@@ -23,7 +23,7 @@ from toy import make_toy
 N, EPOCHS, CASES = 300, 6, 60
 RULES = {
     "told": rk.RRM(contamination=0.4, mu=0.5),
-    "auto": rk.RRM(),
+    "auto": rk.RRM(crisp=True),
     "argmin": rk.RRM(gamma=1.0, spread="argmin"),
     "per class": rk.RRM(contamination=0.3),
     "crowded": rk.RRM(contamination=0.4),

@@ -81,7 +81,7 @@ def test_one_row_cannot_be_held_out() -> None:
     with pytest.raises(ValueError, match=r"at least two rows .* got 1"):
         HoldOut(1, seed=0)
     with pytest.raises(ValueError, match=r"at least two rows .* got 1"):
-        rk.SampleWeights(1, rk.RRM())
+        rk.SampleWeights(1, rk.RRM(crisp=True))
 
 
 @pytest.mark.parametrize("batches", [1, 7])
@@ -93,8 +93,8 @@ def test_the_estimate_is_of_the_mean_probabilities_of_the_held_rows_alone(batche
             say(holdout, predictions, logits, labels, rows)
     mean = torch.stack([logits.softmax(1) for logits in epochs]).mean(0)
     held = holdout.rows
-    assert holdout.estimate(predictions) == rk.estimate_contamination(mean[held], labels[held])
-    assert holdout.estimate(predictions).rate > 0.1
+    assert holdout.estimate(predictions) == rk.estimate_noise_rate(mean[held], labels[held])
+    assert holdout.estimate(predictions).ceiling.rate > 0.1
 
 
 def test_what_is_said_of_other_rows_does_not_count() -> None:
@@ -114,7 +114,7 @@ def test_held_rows_that_were_not_shown_are_left_out_of_the_estimate() -> None:
     labels, holdout, predictions = some_labels(), HoldOut(N, seed=0), Predictions(N)
     logits, shown = network(0.7, labels), holdout.rows[:60]
     say(holdout, predictions, logits, labels, shown)
-    assert holdout.estimate(predictions) == rk.estimate_contamination(logits[shown].softmax(1), labels[shown])
+    assert holdout.estimate(predictions) == rk.estimate_noise_rate(logits[shown].softmax(1), labels[shown])
 
 
 def test_it_is_over_once_the_network_agrees_with_no_more_held_labels_than_before() -> None:

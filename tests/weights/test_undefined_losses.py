@@ -96,7 +96,7 @@ def test_fresh_losses_can_take_the_place_of_undefined_ones() -> None:
 
 
 @pytest.mark.parametrize("on_device", [False, True])
-@pytest.mark.parametrize("rule", [rk.RRM(contamination=0.2), rk.RRM()], ids=["given", "auto"])
+@pytest.mark.parametrize("rule", [rk.RRM(contamination=0.2), rk.RRM(crisp=True)], ids=["given", "auto"])
 def test_logits_with_nan_are_no_predictions(rule: rk.RRM, on_device: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if on_device:
         monkeypatch.setattr(BatchBuffer, "add", BatchBuffer.add_from_device)

@@ -29,6 +29,13 @@ Separator = Annotated[str | None, typer.Option(help="Separator between several l
 Encoding = Annotated[
     str | None, typer.Option(help="The encoding of text files, such as latin-1; recognized by default.")
 ]
+Crisp = Annotated[
+    bool | None,
+    typer.Option(
+        "--crisp/--ambiguous",
+        help="Whether every row has one right answer; by default so of images and texts, and not of tables.",
+    ),
+]
 ForceRun = Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, with the same options.")]
 
@@ -65,6 +72,7 @@ def audit(
     id_column: Id = None,
     separator: Separator = None,
     encoding: Encoding = None,
+    crisp: Crisp = None,
     force: ForceRun = False,
     resume: Resume = False,
 ) -> None:
@@ -75,7 +83,7 @@ def audit(
 
     rate = _number_or_text(contamination)
     chosen = (text, image, id_column, separator, rate, loss, attack, eps, epochs, encoder, seed, device)
-    settings = Settings(tuple(label or ()), *chosen, encoding=encoding)
+    settings = Settings(tuple(label or ()), *chosen, encoding=encoding, crisp=crisp)
     audited = run(data, settings, out=out, valid=valid, force=force, resume=resume)
     assert audited.folder is not None
     print_summary(audited.folder, sys.stdout, without=audited.problem.notices)

@@ -43,6 +43,7 @@ class Alternating(MetaEstimatorMixin, BaseEstimator):
     _default: ClassVar[type]
     _has_classes: ClassVar[bool]
     per_class = False
+    crisp = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Fit and re-weight in turn. A row of weight 2 counts as two equal rows, one of weight 0 is left out."""
@@ -92,7 +93,7 @@ class Alternating(MetaEstimatorMixin, BaseEstimator):
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int | np.integer) or self.rounds < 1:
             raise ValueError(f"need rounds to be an integer >= 1, got {self.rounds!r}")
         contamination = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-        return RRM(gamma=self.gamma, contamination=contamination, mu=self.mu, spread=self.spread)
+        return RRM(gamma=self.gamma, contamination=contamination, mu=self.mu, spread=self.spread, crisp=self.crisp)
 
     def _task(self, x: Any, y: NDArray[Any], kept: NDArray[np.bool_]) -> Task:
         if not kept.all():

@@ -21,7 +21,7 @@ except ImportError as error:
 class Reweight(Callback):
     """A callback that re-weights after each epoch, saves the weights in checkpoints, and logs.
 
-    It logs `rrm_removed_fraction`, and `rrm_estimate` once the noise rate is estimated.
+    It logs `rrm_removed_fraction`, and `rrm_noise_rate_floor` and `rrm_noise_rate_ceiling` once these are estimated.
 
     Args:
         weights: the SampleWeights whose `reduce` the module calls in `training_step`.
@@ -65,7 +65,8 @@ class Reweight(Callback):
         self._close_epoch()
         pl_module.log("rrm_removed_fraction", self.weights.removed_fraction, sync_dist=True)
         if self.weights.estimate is not None:
-            pl_module.log("rrm_estimate", self.weights.estimate.rate, sync_dist=True)
+            for name, end in self.weights.estimate._asdict().items():
+                pl_module.log(f"rrm_noise_rate_{name}", end.rate, sync_dist=True)
 
     def on_validation_batch_start(self, *_: Any) -> None:
         """Count the calls of `reduce` so far: validation rows must not reach the weights."""

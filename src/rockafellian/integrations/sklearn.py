@@ -30,7 +30,7 @@ from rockafellian import losses as loss_functions
 from rockafellian.integrations.alternating import Alternating, has
 from rockafellian.integrations.out_of_sample import Floats, Index, Losses, Task
 from rockafellian.label_issues import Findings
-from rockafellian.method.noise_rate import estimate_contamination
+from rockafellian.method.noise_rate import estimate_noise_rate
 from rockafellian.method.reweight import Spread
 from rockafellian.weights.sample_weights import SampleWeights
 
@@ -46,6 +46,7 @@ class RRMClassifier(ClassifierMixin, Alternating):
     Args:
         estimator: the classifier, or a pipeline that ends in one; LogisticRegression() by default.
         contamination: the noise rate; "auto" estimates it from out-of-sample predictions.
+        crisp: with "auto", whether every row has one right answer, as in `RRM`.
         gamma, mu, spread: as in `RRM`.
         rounds: how many times to re-weight at most.
         per_class: whether each class keeps its total weight.
@@ -55,7 +56,7 @@ class RRMClassifier(ClassifierMixin, Alternating):
         cv: a number of folds, shuffled by `random_state`; a splitter; or a list of splits.
 
     After `fit`: `estimator_`, `classes_`, `weights_` (the weight of each row in the last fit), `removed_` (the mask of
-    removed rows), `removed_fraction_`, `estimate_` (of the noise rate, with an interval; None if it was given),
+    removed rows), `removed_fraction_`, `estimate_` (the noise rate, floor and ceiling; None if it was given),
     `n_rounds_`, `findings()`, and `sample_weights_`, the SampleWeights of the rows with a positive sample_weight.
     """
 
@@ -66,6 +67,7 @@ class RRMClassifier(ClassifierMixin, Alternating):
         estimator: Any = None,
         *,
         contamination: float | Literal["auto"] = "auto",
+        crisp: bool = False,
         gamma: float | None = None,
         mu: float | None = None,
         spread: Spread = "kept",
@@ -77,6 +79,7 @@ class RRMClassifier(ClassifierMixin, Alternating):
     ) -> None:
         self.estimator = estimator
         self.contamination = contamination
+        self.crisp = crisp
         self.gamma = gamma
         self.mu = mu
         self.spread = spread
@@ -88,7 +91,7 @@ class RRMClassifier(ClassifierMixin, Alternating):
 
     @property
     def estimate_(self) -> Any:
-        """The estimated noise rate and its interval; None if contamination or gamma was given."""
+        """The estimated noise rate, floor and ceiling; None if contamination or gamma was given."""
         return self.sample_weights_.estimate
 
     @available_if(has("predict_proba"))  # type: ignore[untyped-decorator]
@@ -134,14 +137,12 @@ class RRMClassifier(ClassifierMixin, Alternating):
         return losses
 
     def _noise_rate(self, weights: SampleWeights, y: NDArray[Any], predicted: Floats, mass: Floats) -> float:
-        """The fraction of mass with another label predicted, within the interval of the first estimate."""
+        """The fraction of mass to remove, by the first estimate and by how much has another predicted label."""
         labels = np.searchsorted(self.classes_, y)
         if weights.estimate is None:
-            weights.estimate = estimate_contamination(predicted, labels, weights=mass)
-        estimate = weights.estimate
-        if estimate.rate == 0:
-            return 0.0
-        return float(np.clip(mass[predicted.argmax(1) != labels].sum() / mass.sum(), estimate.low, estimate.high))
+            weights.estimate = estimate_noise_rate(predicted, labels, weights=mass)
+        disagree = float(mass[predicted.argmax(1) != labels].sum() / mass.sum())
+        return weights.estimate.fraction_to_remove(disagree, crisp=self.crisp)
 
 
 class RRMRegressor(RegressorMixin, Alternating):

@@ -28,6 +28,7 @@ class RRMNetClassifier(NeuralNetClassifier):
 
     Args:
         contamination: the noise rate; "auto" estimates it from held-out rows during the first epochs.
+        crisp: with "auto", whether every row has one right answer, as in `RRM`.
         gamma, mu, spread: as in `RRM`.
         per_class: whether each class keeps its total weight.
         train_split: as in skorch, but None by default. Validation rows are scored without weights and never removed.
@@ -42,6 +43,7 @@ class RRMNetClassifier(NeuralNetClassifier):
         module: Any,
         *args: Any,
         contamination: float | Literal["auto"] = "auto",
+        crisp: bool = False,
         gamma: float | None = None,
         mu: float | None = None,
         spread: Spread = "kept",
@@ -51,6 +53,7 @@ class RRMNetClassifier(NeuralNetClassifier):
     ) -> None:
         super().__init__(module, *args, train_split=train_split, **kwargs)
         self.contamination = contamination
+        self.crisp = crisp
         self.gamma = gamma
         self.mu = mu
         self.spread = spread
@@ -137,7 +140,7 @@ class RRMNetClassifier(NeuralNetClassifier):
         """Make the weights of n rows, or check that the ones to resume with have as many."""
         if self.sample_weights_ is None:
             contamination = None if self.gamma is not None and self.contamination == "auto" else self.contamination
-            rule = RRM(gamma=self.gamma, contamination=contamination, mu=self.mu, spread=self.spread)
+            rule = RRM(gamma=self.gamma, contamination=contamination, mu=self.mu, spread=self.spread, crisp=self.crisp)
             self.sample_weights_ = SampleWeights(n, rule, per_class=self.per_class)
         elif len(self.sample_weights_) != n:
             raise ValueError(

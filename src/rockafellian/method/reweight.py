@@ -215,9 +215,13 @@ class RRM:
     """The rule of Algorithm 3: weights -> (1 - mu) * weights + mu * optimal_weights(losses).
 
     Give `gamma` or `contamination` (C' of Algorithm 1), or neither: `RRM()` is `contamination="auto"`, the noise rate
-    that SampleWeights estimates from predictions. `mu` is 0.5 with gamma and 1 with a contamination unless given.
-    `penalty="tv"` is eq. (3), which removes above c_min + gamma. `penalty="l1"` is the form printed in Algorithm 3,
-    which removes above c_min + 2 * gamma; the paper's tables were run with it.
+    that SampleWeights estimates from predictions. Then `crisp` says whether every row has one right answer, as digits
+    and species have: if so, all that the estimate takes for errors is removed, up to its ceiling. By default labels may
+    be uncertain by nature, as ratings and outcomes are, and only what no ambiguity explains is removed.
+
+    `mu` is 0.5 with gamma and 1 with a contamination unless given. `penalty="tv"` is eq. (3), which removes above
+    c_min + gamma. `penalty="l1"` is the form printed in Algorithm 3, which removes above c_min + 2 * gamma; the paper's
+    tables were run with it.
     """
 
     gamma: float | None = None
@@ -225,6 +229,7 @@ class RRM:
     mu: float | None = None
     spread: Spread = "kept"
     penalty: Penalty = "tv"
+    crisp: bool = False
 
     def __new__(cls, *unnamed: object, **_: object) -> RRM:
         """A rule, unless an argument has no name: a bare 0.2 could be either of two."""
@@ -235,6 +240,8 @@ class RRM:
     def __post_init__(self) -> None:
         check_choice("spread", self.spread, get_args(Spread))
         check_choice("penalty", self.penalty, get_args(Penalty))
+        if not isinstance(self.crisp, bool):
+            raise ValueError(f"need crisp to be True or False, got {self.crisp!r}")
         auto = self.auto or (self.gamma is None and self.contamination is None)
         gamma, contamination = _check_one_of(self.gamma, 0.0 if auto else self.contamination)
         mu = (0.5 if contamination is None else 1.0) if self.mu is None else read_number("mu", self.mu)

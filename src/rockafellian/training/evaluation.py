@@ -117,7 +117,7 @@ def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
         labels = y if rows.in_memory is None else rows.in_memory[1]
         task = _task(outputs, labels)
         check_labels(labels, task.n_classes)
-        losses = loss(outputs, y)
+        losses = _try_loss(loss, outputs, y)
     if losses.shape != (len(index),):
         raise ValueError(
             f"need one loss per row, got shape {tuple(losses.shape)} for {len(index)} rows; "
@@ -125,6 +125,15 @@ def read_task(model: nn.Module, rows: Rows, loss: Loss) -> Task:
         )
     rows.n_classes = task.n_classes
     return task
+
+
+def _try_loss(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
+    try:
+        return loss(outputs, labels)
+    except RuntimeError as error:  # of torch, such as for labels that are no integers
+        reason = " ".join(str(error).split())[:200]
+        shapes = f"outputs {tuple(outputs.shape)} of {outputs.dtype} and labels {tuple(labels.shape)} of {labels.dtype}"
+        raise ValueError(f"need labels that fit the loss, got {shapes}: {reason}") from error
 
 
 def resolve_loss(loss: Loss | str, model: nn.Module, rows: Rows) -> Loss:

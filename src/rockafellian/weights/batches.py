@@ -10,10 +10,11 @@ from torch import Tensor
 
 from rockafellian._internal.arrays import Array
 from rockafellian._internal.validation import is_integer
-from rockafellian.method.noise_rate import Estimate
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.method.per_class import Rule
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.predictions import read_logits
+from rockafellian.weights.states import is_possible
 
 #: Types of integers that are used as they are; others, some of which torch hardly knows, are made int64.
 _INTEGERS = {torch.int64, torch.int32}
@@ -26,7 +27,7 @@ def check_arguments(
     every: int,
     warmup: int,
     seed: int,
-    estimate: Estimate | None,
+    estimate: NoiseRate | None,
     rows: range | None,
 ) -> None:
     """Raise unless these can be arguments of `SampleWeights`."""
@@ -41,10 +42,11 @@ def check_arguments(
         )
     if estimate is not None and not (isinstance(rule, RRM) and rule.auto):
         raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
-    if estimate is not None and not (
-        isinstance(estimate, Estimate) and 0 <= estimate.low <= estimate.rate <= estimate.high <= 1
-    ):
-        raise ValueError(f"need an Estimate(rate, low, high) with 0 <= low <= rate <= high <= 1, got {estimate!r}")
+    if estimate is not None and not (isinstance(estimate, NoiseRate) and is_possible(estimate)):
+        raise ValueError(
+            "need a NoiseRate(floor, ceiling) of two Estimate(rate, low, high) with 0 <= low <= rate <= high <= 1, "
+            f"the ceiling at least the floor; got {estimate!r}"
+        )
     if rows is not None and not (
         isinstance(rows, range) and rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples
     ):

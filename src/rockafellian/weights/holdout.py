@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from rockafellian._internal.comm import LOCAL, Comm
-from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
+from rockafellian.method.noise_rate import NoiseRate, estimate_from
+from rockafellian.method.out_of_sample import OutOfSample
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.states import MAX_COUNT, Entry, check_names, check_state, damaged
 
@@ -80,7 +81,7 @@ class HoldOut:
         """Continue for another epoch; the one before was the best so far."""
         self._best = torch.tensor(self._agreement(predictions, comm), dtype=torch.float64)
 
-    def estimate(self, predictions: Predictions, comm: Comm = LOCAL) -> Estimate:
+    def estimate(self, predictions: Predictions, comm: Comm = LOCAL) -> NoiseRate:
         """The noise rate of all rows, from the predictions for the held-out ones."""
         seen = self._counts > 0
         if comm.total(int(seen.sum())) == 0:

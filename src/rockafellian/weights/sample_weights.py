@@ -18,7 +18,7 @@ from rockafellian._internal.validation import (
     read_losses,
     read_prior,
 )
-from rockafellian.method.noise_rate import Estimate
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule, fraction
 from rockafellian.method.reweight import RRM
 from rockafellian.weights import reweighting
@@ -29,7 +29,17 @@ from rockafellian.weights.lock import LOCK
 from rockafellian.weights.loss_sums import LARGEST_SUMMED, LossSums
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.reweighting import Reweighting
-from rockafellian.weights.states import MAX_EPOCH, Entry, check_names, check_state, damaged, part_of
+from rockafellian.weights.states import (
+    MAX_EPOCH,
+    Entry,
+    check_names,
+    check_state,
+    damaged,
+    estimate_from_tensor,
+    estimate_to_tensor,
+    is_possible,
+    part_of,
+)
 
 NEEDS_LOGITS = (
     "need logits and labels to estimate the noise rate or to weight each class; "
@@ -45,8 +55,9 @@ class SampleWeights:
 
     `RRM()`, the default rule, estimates the noise rate. A fifth of the rows, drawn by `seed`, is held out: it has no
     weight until the network agrees with no more of its labels than an epoch before. Then the noise rate is estimated
-    from predictions for these rows, and re-weighting begins. Each re-weighting removes as many rows as the network
-    disagrees with, within the 90 % interval of the estimate.
+    from predictions for these rows, and re-weighting begins. Each re-weighting removes the rows of largest loss: as
+    many as the lower end of the floor says, or with `RRM(crisp=True)` as many as the network disagrees with, within the
+    90 % interval of the ceiling.
 
     In several processes (torch.distributed) `step`, which all must call, exchanges what each saw, and all have the same
     weights; between two steps each knows what all knew at the last one. For very many rows, shard them: pass
@@ -87,7 +98,7 @@ class SampleWeights:
         prior: Array | None = None,
         device: torch.device | str = "cpu",
         seed: int = 0,
-        estimate: Estimate | None = None,
+        estimate: NoiseRate | None = None,
         rows: range | None = None,
     ) -> None:
         self.rule: Rule = RRM() if rule is None else rule
@@ -263,7 +274,7 @@ class SampleWeights:
             if self.sharded:
                 state["rows"] = torch.tensor([self.rows.start, self.rows.stop])
             if self.estimate is not None:
-                state["estimate"] = torch.tensor(self.estimate, dtype=torch.float64)
+                state["estimate"] = estimate_to_tensor(self.estimate)
             return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -282,13 +293,13 @@ class SampleWeights:
             self.history = reweighting.from_tensor(state["history"])
             self._buffer, self._unsent, self._n_outputs = BatchBuffer(self.rows), [], 0
             self._predictions, self._holdout = predictions, holdout
-            self.estimate = Estimate(*state["estimate"].tolist()) if "estimate" in state else None
+            self.estimate = estimate_from_tensor(state["estimate"]) if "estimate" in state else None
 
     def _read_parts(self, state: Mapping[str, Tensor]) -> tuple[Predictions | None, HoldOut | None]:
         """Predictions and held-out rows of a state, once all of it is checked."""
         owner, shape, scalar = "SampleWeights", (len(self),), Entry((), integer=True, low=0, high=MAX_EPOCH)
         entries = {"epoch": scalar, "start": scalar, "values": Entry(shape, low=0, high=LARGEST)}
-        extras = {"rows": Entry((2,), integer=True), "estimate": Entry((3,), low=0, high=1)}
+        extras = {"rows": Entry((2,), integer=True), "estimate": Entry((2, 3), low=0, high=1)}
         needed = [*entries, "last_removed", "history", *LossSums.PER_ROW]
         check_names(owner, state, needed, extras, parts=("predictions.", "holdout."))
         entries |= {name: entry for name, entry in extras.items() if name in state}
@@ -318,9 +329,8 @@ class SampleWeights:
             raise damaged(owner, "last_removed and history differ in how many rows are removed")
         if "rows" in state and state["rows"].tolist() != [self.rows.start, self.rows.stop]:
             raise ValueError(f"need a state of rows {self.rows}, got one of {state['rows'].tolist()}; use resharded")
-        rate, low, high = state["estimate"].tolist() if "estimate" in state else (0.0, 0.0, 0.0)
-        if not low <= rate <= high:
-            raise damaged(owner, f"its estimate {rate:g} is not within its interval from {low:g} to {high:g}")
+        if "estimate" in state and not is_possible(estimate_from_tensor(state["estimate"])):
+            raise damaged(owner, f"its estimate {state['estimate'].tolist()} is not within its intervals")
         held = "holdout.rows" in state
         if held and (history or "estimate" in state):
             raise damaged(owner, "rows are held out after the noise rate was estimated")
@@ -455,7 +465,8 @@ class SampleWeights:
         before = before if mass > 0 else np.ones_like(c.values)
         rule = self.rule
         if estimate is not None and isinstance(rule, RRM) and rule.auto:
-            rule = rule.with_contamination(_fraction_to_remove(estimate, evidence, self._comm))
+            disagree = estimate.ceiling.rate if evidence is None else fraction(evidence.disagrees, self._comm)
+            rule = rule.with_contamination(estimate.fraction_to_remove(disagree, crisp=rule.crisp))
         problem = Rows(c, before, None if self._prior is None else self._prior[at])
         made = apply_rule(rule, problem, evidence, per_class=self.per_class, class_limit=self.class_limit)
 
@@ -503,10 +514,3 @@ class SampleWeights:
         last = self.last_removed.numpy()
         for part in blocks(len(last)):  # many times faster than a masked assignment, as no round was later than this
             np.maximum(last[part], removed[part].astype(np.int32) * np.int32(len(self.history)), out=last[part])
-
-
-def _fraction_to_remove(estimate: Estimate, evidence: LabelEvidence | None, comm: Comm) -> float:
-    """The fraction of rows that the network disagrees with, within the interval of the estimate."""
-    if estimate.rate == 0 or evidence is None:
-        return estimate.rate
-    return min(max(fraction(evidence.disagrees, comm), estimate.low), estimate.high)

@@ -9,6 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rockafellian.method.noise_rate import NoiseRate
+from rockafellian.method.out_of_sample import Estimate
+
 #: A float32 that is finite or +inf is at least this; and counts in float32 end here.
 LOWEST, MAX_COUNT = torch.finfo(torch.float32).min, 2.0**24
 #: The largest epoch that a state may name.
@@ -95,3 +98,21 @@ def _check_entry(owner: str, name: str, value: Tensor, entry: Entry) -> None:
         raise damaged(owner, f"{name} ranges from {low:g} to {high:g}, not within {entry.low:g} to {entry.high:g}")
     if entry.integer and values.is_floating_point() and not bool((numbers.floor() == numbers).all()):
         raise damaged(owner, f"{name} has numbers that are not integers")
+
+
+def estimate_to_tensor(estimate: NoiseRate | None) -> Tensor:
+    """Return floor and ceiling as a matrix, NaN where there is no estimate."""
+    return torch.full((2, 3), torch.nan).double() if estimate is None else torch.tensor(estimate, dtype=torch.float64)
+
+
+def estimate_from_tensor(saved: Tensor) -> NoiseRate | None:
+    """Return the estimate that was saved, None where it is NaN."""
+    return None if bool(saved.isnan().all()) else NoiseRate(*(Estimate(*part) for part in saved.tolist()))
+
+
+def is_possible(estimate: NoiseRate | None) -> bool:
+    """Return whether each rate is within its interval and in [0, 1], and the ceiling at least the floor."""
+    if estimate is None:
+        return False
+    ordered = all(0 <= low <= rate <= high <= 1 for rate, low, high in estimate)
+    return ordered and estimate.floor.rate <= estimate.ceiling.rate

@@ -19,21 +19,32 @@ from rockafellian._internal.arrays import UNKNOWN, Vector
 from rockafellian._internal.comm import gathered, is_distributed, processes
 from rockafellian._internal.kth_largest import max_count, min_count
 from rockafellian._internal.validation import describe_divergence, is_integer, read_fraction
-from rockafellian.method.noise_rate import Estimate, OutOfSample, estimate_from
+from rockafellian.method.noise_rate import NoiseRate, estimate_from
+from rockafellian.method.out_of_sample import OutOfSample
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.host_copy import HostCopy
 from rockafellian.weights.lock import LOCK
 from rockafellian.weights.predictions import check_labels, read_logits
-from rockafellian.weights.states import LOWEST, Entry, check_names, check_state, damaged
+from rockafellian.weights.states import (
+    LOWEST,
+    Entry,
+    check_names,
+    check_state,
+    damaged,
+    estimate_from_tensor,
+    estimate_to_tensor,
+    is_possible,
+)
 
 #: What is kept of a row: its loss and, where logits are passed, its label, the predicted one, its probability, and
-#: whether the label is the second choice; and whether the row is in the newer half of its window.
-COLUMNS = LOSS, LABEL, PREDICTED, PROBABILITY, SECOND = range(5)
+#: the rank of the label among the classes; and whether the row is in the newer half of its window.
+COLUMNS = LOSS, LABEL, PREDICTED, PROBABILITY, RANK = range(5)
 NEWER = len(COLUMNS)
 #: So many standard deviations must lie between two fractions of agreement for one to count as higher.
 Z_SCORE = 2.0
 #: A threshold that removes only infinite losses.
 LARGEST = float(np.finfo(np.float32).max)
+MAX_WINDOW = 2**31
 
 
 class StreamWeights:
@@ -85,11 +96,13 @@ class StreamWeights:
         if not isinstance(self.rule, RRM):
             raise ValueError(f"need a rule with a threshold, such as RRM(contamination=0.2); got {rule!r}")
         self.class_limit = read_fraction("class_limit", class_limit)
+        if window > MAX_WINDOW:
+            raise ValueError(f"need a window of at most {MAX_WINDOW:,} rows, which are kept in memory; got {window}")
         self.window, self.warmup, self.every = int(window), int(warmup), int(every)
         #: How many rows this process has seen.
         self.seen = 0
         #: The noise rate, as `RRM()` estimates it.
-        self.estimate: Estimate | None = None
+        self.estimate: NoiseRate | None = None
         #: The rows of the last batch that were removed, as a mask.
         self.removed = torch.zeros(0, dtype=torch.bool)
         self._recent = torch.full((len(COLUMNS), self.window), float(UNKNOWN))
@@ -136,13 +149,12 @@ class StreamWeights:
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of all that changes, as tensors only, whose sizes do not depend on how many rows were seen."""
         with LOCK:
-            estimate = (math.nan,) * 3 if self.estimate is None else self.estimate
             return {
                 "recent": _without_undefined(self._recent),
                 "counts": torch.tensor([self.seen, self._calls, self._estimated_at, self._n_classes]),
                 "thresholds": self._thresholds.expand(self._n_classes + 1).clone(),
                 "kept": self._kept.clone(),
-                "estimate": torch.tensor(estimate, dtype=torch.float64),
+                "estimate": estimate_to_tensor(self.estimate),
             }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -153,8 +165,7 @@ class StreamWeights:
                 state[name].detach().to(torch.float32, copy=True) for name in ("recent", "thresholds", "kept")
             )
             self.seen, self._calls, self._estimated_at, self._n_classes = map(int, state["counts"])
-            found = Estimate(*state["estimate"].tolist())
-            self.estimate = None if math.isnan(found.rate) else found
+            self.estimate = estimate_from_tensor(state["estimate"])
             self.removed, self._host = torch.zeros(0, dtype=torch.bool), HostCopy()
 
     def _check_state(self, state: Mapping[str, Tensor]) -> None:
@@ -174,12 +185,12 @@ class StreamWeights:
         entries = {
             "thresholds": Entry((n_classes + 1,), low=LOWEST),
             "kept": Entry((), low=torch.finfo(torch.float32).tiny, high=1),
-            "estimate": Entry((3,), low=0, high=1, may_be_nan=True),
+            "estimate": Entry((2, 3), low=0, high=1, may_be_nan=True),
         }
         check_state(owner, {name: state[name] for name in entries}, entries)
-        rate, low, high = state["estimate"].tolist()
-        if not (low <= rate <= high or (estimated_at == 0 and bool(state["estimate"].isnan().all()))):
-            raise damaged(owner, f"its estimate {rate:g} is not within its interval from {low:g} to {high:g}")
+        estimate = estimate_from_tensor(state["estimate"])
+        if not (is_possible(estimate) or (estimated_at == 0 and estimate is None)):
+            raise damaged(owner, f"its estimate {state['estimate'].tolist()} is not within its intervals")
         filled = recent[1:, self.window - min(seen, self.window) :]
         if calls > seen or not _are_columns(filled, n_classes):
             raise damaged(owner, f"its window does not hold rows of {n_classes} classes, or too few were seen")
@@ -297,18 +308,19 @@ class StreamWeights:
     def _noise_rate(self, recent: Vector, seen: int) -> float | None:
         """The noise rate of the window, estimated anew when it holds new rows; None as yet.
 
-        SampleWeights then removes as many rows as the network disagrees with. Here it would be too many: model errors
-        are more frequent on rows that the network did not learn from.
+        With crisp labels, SampleWeights then removes as many rows as the network disagrees with. Here it would be too
+        many: model errors are more frequent on rows that the network did not learn from.
         """
         labeled = recent[:, recent[LABEL] != UNKNOWN]
         disagree = labeled[LABEL] != labeled[PREDICTED]
         if self.estimate is None and not _has_learned(labeled[LABEL], ~disagree, labeled[NEWER] > 0):
             return None
         if self.estimate is None or seen >= self._estimated_at + self.window * processes():
-            predictions = OutOfSample(labeled[PREDICTED], labeled[PROBABILITY], disagree, labeled[SECOND])
+            rank = labeled[RANK]
+            predictions = OutOfSample(labeled[PREDICTED], labeled[PROBABILITY], rank == 1, rank, rank)
             self.estimate = estimate_from(predictions, self._n_classes)
             self._estimated_at = seen
-        return self.estimate.rate
+        return self.estimate.ceiling.rate if self.rule.crisp else self.estimate.floor.low
 
 
 @lru_cache(maxsize=2)
@@ -348,9 +360,9 @@ def _without_undefined(columns: Tensor) -> Tensor:
 
 
 def _are_columns(columns: Tensor, n_classes: int) -> bool:
-    """Whether these are labels, predictions, probabilities and second choices of this many classes."""
-    integers = columns[[LABEL - 1, PREDICTED - 1, SECOND - 1]]
-    greatest = torch.tensor([n_classes - 1, n_classes - 1, 1 + 1e-5, 1], device=columns.device)
+    """Whether these are labels, predictions, probabilities and ranks of this many classes."""
+    integers = columns[[LABEL - 1, PREDICTED - 1, RANK - 1]]
+    greatest = torch.tensor([n_classes - 1, n_classes - 1, 1 + 1e-5, n_classes - 1], device=columns.device)
     known = ((columns >= 0) & (columns <= greatest[:, None])).all(0) & (integers.floor() == integers).all(0)
     return bool((known | (columns == UNKNOWN).all(0)).all())
 
@@ -365,10 +377,12 @@ def _check_finite(losses: Tensor) -> None:
 
 
 def _predict_columns(logits: Tensor, labels: Tensor) -> Tensor:
-    """The columns of label and prediction; of a row that agrees the label does not come second."""
-    (best, _), (predicted, second) = (part.unbind(1) for part in logits.topk(2, dim=1))
+    """The columns of label and prediction: the predicted label, its probability, and the rank of the given one."""
+    best, predicted = logits.max(1)
     probability = (best - logits.logsumexp(1)).exp()
-    return torch.stack([labels.float(), predicted.float(), probability, (second == labels).float()])
+    own = logits.gather(1, labels.long().clamp(0, logits.shape[1] - 1).unsqueeze(1))
+    rank = (logits > own).sum(1).clamp(min=1) * (predicted != labels)
+    return torch.stack([labels.float(), predicted.float(), probability, rank.float()])
 
 
 def _has_learned(labels: Vector, agrees: NDArray[np.bool_], newer: NDArray[np.bool_]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rockafellian._internal.extras import missing
-from rockafellian.method.noise_rate import Estimate
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
 
@@ -87,8 +87,8 @@ class Audited:
         return relabel(self.problem.source, self.problem.labels, self.flagged, self.predicted)
 
     @property
-    def estimate(self) -> Estimate | None:
-        """The estimated noise rate with its 90 % interval; None if the noise rate was set."""
+    def estimate(self) -> NoiseRate | None:
+        """The estimated noise rate, floor and ceiling; None if the noise rate was set."""
         return self.weights.estimate
 
     @property
@@ -134,6 +134,7 @@ def audit(
     seed: int = 0,
     device: str | None = None,
     encoding: str | None = None,
+    crisp: bool | None = None,
     out: str | Path | None = None,
     progress: Progress = "auto",
 ) -> Audited:
@@ -152,7 +153,7 @@ def audit(
     from rockafellian.auditing.model.problem import prepare
 
     chosen = (text, image, id, separator, contamination, loss, attack, eps, epochs, encoder, seed, device)
-    settings = Settings(_names(label), *chosen, encoding)
+    settings = Settings(_names(label), *chosen, encoding, crisp)
     if out is None:
         return audit_prepared(prepare(data, settings, valid, progress), progress=progress)
     return run(data, settings, out=Path(out), valid=valid, progress=progress, say=lambda _: None)

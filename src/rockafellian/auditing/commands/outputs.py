@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rockafellian._internal.arrays import blocks
 from rockafellian._internal.files import atomic_write, write_csv, write_json
 from rockafellian.auditing.commands.audit import Audited
-from rockafellian.auditing.commands.summary import ClassCounts, Interval, Summary
+from rockafellian.auditing.commands.summary import ClassCounts, Interval, NoiseRateSummary, Summary
 from rockafellian.auditing.data.writing import suffix_for, write_rows
 from rockafellian.auditing.report.contents import LabelIssue, Report
 from rockafellian.auditing.report.page import render
@@ -49,7 +49,7 @@ def write_report(audited: Audited, path: Path, *, key: str) -> None:
 
 def summary(audited: Audited) -> Summary:
     """Return what `rockafellian show` prints."""
-    problem, last, estimate = audited.problem, audited.history.epochs[-1], audited.estimate
+    problem, last = audited.problem, audited.history.epochs[-1]
     counts = zip(problem.labels.names, _count_classes(audited), strict=True)
     return Summary(
         kind=problem.kind.describe(),
@@ -57,7 +57,7 @@ def summary(audited: Audited) -> Summary:
         rows=len(problem.source),
         labeled_rows=len(problem.rows),
         flagged_rows=int(audited.flagged.sum()),
-        estimate=None if estimate is None else Interval(**estimate._asdict()),
+        noise_rate=_noise_rate(audited),
         accuracy_on_given_labels=last.accuracy,
         validation_accuracy=last.valid_accuracy,
         epochs=last.epoch,
@@ -67,6 +67,14 @@ def summary(audited: Audited) -> Summary:
         seconds=round(audited.seconds, 2),
         versions={name: version(name) for name in ("rockafellian", "torch", "numpy", "pyarrow")},
     )
+
+
+def _noise_rate(audited: Audited) -> NoiseRateSummary | None:
+    found = audited.estimate
+    if found is None:
+        return None
+    floor, ceiling = (Interval(*end) for end in found)
+    return NoiseRateSummary(floor, ceiling, found.verdict, bool(audited.problem.settings.crisp))
 
 
 def report(audited: Audited, key: str) -> Report:
@@ -80,6 +88,7 @@ def report(audited: Audited, key: str) -> Report:
         rows=len(problem.rows),
         flagged=int(audited.flagged.sum()),
         estimate=audited.estimate,
+        crisp=bool(problem.settings.crisp),
         classes=problem.labels.names,
         class_rows=[each.rows for each in counts],
         class_flagged=[each.flagged for each in counts],

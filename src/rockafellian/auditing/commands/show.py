@@ -10,6 +10,7 @@ from rockafellian._internal.extras import missing
 from rockafellian._internal.printable import printable
 from rockafellian.auditing.commands.run_folder import SUMMARY, open_run, read_json
 from rockafellian.auditing.commands.summary import ClassCounts, Summary
+from rockafellian.auditing.report.contents import describe_crisp
 
 try:
     from rich.console import Console
@@ -33,11 +34,11 @@ def show(folder: Path, file: TextIO, *, without: Collection[str] = ()) -> None:
 
 def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     """Return the figures of a summary in sentences, the conclusions first."""
-    rows, flagged, estimate = found.labeled_rows, found.flagged_rows, found.estimate
+    rows, flagged, noise_rate = found.labeled_rows, found.flagged_rows, found.noise_rate
     sentences = [f"{flagged:,} of {rows:,} rows look mislabeled ({flagged / rows:.1%}); each has a suggested label"]
-    if estimate is not None:
-        interval = f"90 % interval {estimate.low:.1%} to {estimate.high:.1%}"
-        sentences.append(f"estimated noise rate: {estimate.rate:.1%} ({interval})")
+    if noise_rate is not None:
+        sentences.append(f"noise rate: {noise_rate.verdict}")
+        sentences.append(describe_crisp(noise_rate.crisp, noise_rate.floor.low, noise_rate.ceiling.rate))
     accuracies = {
         "accuracy on given labels": found.accuracy_on_given_labels,
         "validation accuracy": found.validation_accuracy,

@@ -16,11 +16,20 @@ Fraction: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """The estimated noise rate and its 90 % interval."""
+    """A noise rate and its 90 % interval."""
 
     rate: Fraction
     low: Fraction
     high: Fraction
+
+
+class NoiseRateSummary(msgspec.Struct, frozen=True):
+    """The noise rate, what it means in words, and whether every row was taken to have one right answer."""
+
+    floor: Interval
+    ceiling: Interval
+    verdict: str
+    crisp: bool
 
 
 class ClassCounts(msgspec.Struct, frozen=True):
@@ -38,7 +47,7 @@ class Summary(msgspec.Struct, frozen=True):
     rows: Annotated[int, msgspec.Meta(ge=1)]
     labeled_rows: Annotated[int, msgspec.Meta(ge=1)]
     flagged_rows: Count
-    estimate: Interval | None
+    noise_rate: NoiseRateSummary | None
     accuracy_on_given_labels: Fraction | None
     validation_accuracy: Fraction | None
     epochs: Count

@@ -47,6 +47,7 @@ class Settings:
         seed: equal seeds give equal results.
         device: where to train; a GPU by default if there is one.
         encoding: the encoding of text files.
+        crisp: whether every row has one right answer; by default so of images and texts, and not of tables.
     """
 
     label: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class Settings:
     seed: int = 0
     device: str | None = None
     encoding: str | None = None
+    crisp: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("contamination", "eps", "epochs", "seed", "encoder"):
@@ -83,6 +85,8 @@ class Settings:
                 raise ValueError(
                     f"need {article} {name} of one character or more, got {value!r}; leave it out if there is none"
                 )
+        if self.crisp is not None and not isinstance(self.crisp, bool):
+            raise ValueError(f"need crisp to be True, False or None, got {self.crisp!r}")
         for name, known in (("loss", LOSS_NAMES), ("attack", tuple(ATTACKS))):
             value = getattr(self, name)
             if value is not None and value not in known:

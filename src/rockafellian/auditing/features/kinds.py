@@ -55,6 +55,8 @@ class Kind(Protocol):
     """What rows are: a table, texts or images. `content` is what features read, taken from the source once."""
 
     name: ClassVar[str]
+    #: Whether rows of this kind mostly have one right answer.
+    crisp: ClassVar[bool]
 
     def content(self, source: Source) -> Any: ...  # noqa: D102
     def fit_transform(self, content: Any, settings: Settings, progress: Progress) -> tuple[Features, Tensor]: ...  # noqa: D102
@@ -68,6 +70,7 @@ class Table:
     """Rows of numbers, categories, dates and texts."""
 
     name: ClassVar[str] = "table"
+    crisp: ClassVar[bool] = False
     columns: tuple[str, ...]
 
     def content(self, source: Source) -> pa.Table:
@@ -98,6 +101,7 @@ class Texts:
     """Texts in one column."""
 
     name: ClassVar[str] = "texts"
+    crisp: ClassVar[bool] = True
     column: str
 
     def content(self, source: Source) -> list[str]:
@@ -134,6 +138,7 @@ class Images:
     """Images, by their paths in a column, or as one array."""
 
     name: ClassVar[str] = "images"
+    crisp: ClassVar[bool] = True
     column: str | None
 
     def content(self, source: Source) -> list[Path] | NDArray[Any]:

@@ -16,7 +16,9 @@ from torch import Tensor
 from rockafellian.auditing.model.classifier import Classifier
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.auditing.model.training import choose_loss, fit_network, new_classifier
-from rockafellian.method.noise_rate import Estimate, estimate_contamination
+from rockafellian.method import noise_rate
+from rockafellian.method.noise_rate import NoiseRate
+from rockafellian.method.out_of_sample import Estimate
 from rockafellian.training.history import Epoch
 from rockafellian.training.progress import Progress, counting
 
@@ -27,15 +29,15 @@ FOLDS = 5
 MIN_EPOCHS, PATIENCE = 5, 3
 
 
-def estimate_noise_rate(problem: Problem, progress: Progress = "quiet") -> Estimate:
-    """Return the estimated fraction of mislabeled rows, with its 90 % interval."""
+def estimate_noise_rate(problem: Problem, progress: Progress = "quiet") -> NoiseRate:
+    """Return the estimated fraction of mislabeled rows: floor and ceiling."""
     probabilities, targets = _predict_out_of_sample(problem, progress)
     if not problem.labels.multilabel:
-        return estimate_contamination(probabilities, targets)
+        return noise_rate.estimate_noise_rate(probabilities, targets)
     # Each label of each row is a binary problem of its own; a row is mislabeled if one of its labels is wrong.
     yes = probabilities.reshape(-1)
-    found = estimate_contamination(np.column_stack([1 - yes, yes]), targets.reshape(-1).long())
-    return Estimate(*(1 - (1 - rate) ** targets.shape[1] for rate in found))
+    found = noise_rate.estimate_noise_rate(np.column_stack([1 - yes, yes]), targets.reshape(-1).long())
+    return NoiseRate(*(Estimate(*(1 - (1 - rate) ** targets.shape[1] for rate in end)) for end in found))
 
 
 @dataclass

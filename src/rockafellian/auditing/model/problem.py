@@ -54,6 +54,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
     others = [name for name in source.table.column_names if name not in used]
     others += ["file"] if source.format == "folder" else []
     kind = choose_kind(source, others, settings.text, settings.image)
+    settings = replace(settings, crisp=kind.crisp if settings.crisp is None else settings.crisp)
     rows = np.flatnonzero(labels.known)
     content = kind.content(source if len(rows) == len(source) else source.take(rows))
     features, inputs = kind.fit_transform(content, settings, progress)

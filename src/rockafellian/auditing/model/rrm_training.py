@@ -58,9 +58,10 @@ def _new_weights(problem: Problem, progress: Progress) -> SampleWeights:
     n, settings = len(problem.rows), problem.settings
     if settings.contamination != "auto":
         return SampleWeights(n, RRM(contamination=settings.contamination))
+    rule = RRM(crisp=bool(settings.crisp))
     if problem.labels.multilabel or n <= MAX_ROWS_TO_FOLD:
-        return SampleWeights(n, RRM(), estimate=estimate_noise_rate(problem, progress))
-    return SampleWeights(n, RRM(), seed=settings.seed)
+        return SampleWeights(n, rule, estimate=estimate_noise_rate(problem, progress))
+    return SampleWeights(n, rule, seed=settings.seed)
 
 
 def _evaluate(problem: Problem, model: Classifier, loss: Loss, weights: SampleWeights) -> tuple[Tensor, Tensor]:

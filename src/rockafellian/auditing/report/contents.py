@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rockafellian.method.noise_rate import Estimate
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.history import History
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -40,7 +40,7 @@ class Report:
     kind: str  # "table", "texts" or "images"
     rows: int
     flagged: int
-    estimate: Estimate | None
+    estimate: NoiseRate | None
     classes: Sequence[str]
     class_rows: Sequence[int]
     class_flagged: Sequence[int]
@@ -54,6 +54,7 @@ class Report:
     notices: Sequence[str]
     multilabel: bool = False  # whether a row may have several labels
     separator: str = " | "  # between several labels of one row
+    crisp: bool = False  # whether every row was taken to have one right answer
 
 
 def headline(report: Report) -> str:
@@ -67,10 +68,12 @@ def noise_rate_sentence(report: Report) -> str:
     """Return what is known of the noise rate."""
     if report.estimate is None:
         return "The noise rate was not estimated."
-    rate, low, high = (_percent(fraction) for fraction in report.estimate)
-    return f"Estimated noise rate: {rate} of the labels (90 % interval: {low} to {high})."
+    floor, ceiling = report.estimate
+    return f"Noise rate: {report.estimate.verdict}. {describe_crisp(report.crisp, floor.low, ceiling.rate)}"
 
 
-def _percent(fraction: float) -> str:
-    percent = 100 * fraction
-    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
+def describe_crisp(crisp: bool, floor: float, ceiling: float) -> str:
+    """Return which end of the noise rate was used, and what the other would give."""
+    if crisp:
+        return f"Every row is taken to have one right answer; --ambiguous would remove only {floor:.1%}."
+    return f"Labels may be uncertain by nature: {floor:.1%} is removed; --crisp would remove up to {ceiling:.1%}."
