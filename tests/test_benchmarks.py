@@ -14,6 +14,7 @@ import torch
 import adversarial
 import digits
 import faults
+import noise_rate
 import own_data
 import own_data_page
 import pages
@@ -153,6 +154,23 @@ def test_the_page_on_one_process_and_several_is_written_from_the_record() -> Non
     in_double = [row for row in record["rows"] if row["precision of the network"] == "double"]
     assert {row["processes"] for row in in_double} == set(together.PROCESSES)
     assert all(row["same rows removed"] and row["weights differ by"] <= 1e-6 for row in in_double)
+
+
+def test_the_page_on_the_noise_rate_is_written_from_the_record() -> None:
+    record = json.loads(noise_rate.RESULTS.read_text())
+    assert noise_rate.PAGE.read_text() == noise_rate.render(record)
+    assert {cell["seed"] for cell in record["cells"]} == set(noise_rate.SEEDS)
+    assert {cell["set"] for cell in record["cells"]} == set(noise_rate.SETS)
+    clean, mean, _, held, narrow = (met for *_, met in noise_rate.targets(record["cells"]))
+    assert all((clean, mean, held, narrow))
+
+
+def test_a_set_of_data_is_drawn_mislabeled_and_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_rate, "SETS", {"two": ("crisp", noise_rate.separated(2))})
+    monkeypatch.setattr(noise_rate, "ROWS", (200,))
+    found = list(noise_rate.cells(seed=7))
+    assert [round(cell["rate"], 1) for cell in found] == [0.0, 0.1, 0.3, 0.4]
+    assert all(cell["floor"][1] <= cell["rate"] <= cell["ceiling"][2] for cell in found)
 
 
 def test_the_page_on_hostile_input_is_written_from_the_record() -> None:

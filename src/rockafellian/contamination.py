@@ -123,7 +123,7 @@ def feature_dependent(
     if true.min() == true.max():
         raise ValueError(f"need rows of at least two classes, got only label {true[0]}")
     rows = np.arange(len(true))
-    others = _linear_scores(_read_features(features, len(true)), np.eye(k)[true])
+    others = _linear_scores(_read_features(features, len(true)), (true[:, None] == np.arange(k)).astype(float))
     own = others[rows, true].copy()
     others[rows, true] = -np.inf
     others[:, np.bincount(true, minlength=k) == 0] = -np.inf  # a class without rows has no features to resemble

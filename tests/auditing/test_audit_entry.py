@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from samples import f1, table
+from samples import f1, image_folder, table, texts
 
 import rockafellian as rk
 from rockafellian.auditing.commands.audit import Audited
@@ -36,7 +36,7 @@ def wanted(audited: Audited, before: list[Any]) -> list[str]:
 
 def test_mislabeled_rows_are_found_without_knowing_the_noise_rate() -> None:
     frame, wrong = table(400)
-    audited = rk.audit(frame, "label", progress="quiet")
+    audited = rk.audit(frame, "label", crisp=True, progress="quiet")
     assert f1(flagged(audited), wrong) > 0.8
     assert audited.estimate is not None
     assert audited.estimate.floor.low <= 0.2 <= audited.estimate.ceiling.high
@@ -259,7 +259,7 @@ def test_three_classes_with_missing_cells_in_parquet(tmp_path: Path) -> None:
     frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(label=pd.Series(given).map({0: "p", 1: "q", 2: "r"}))
     frame.loc[::50, "label"] = None
     frame.to_parquet(tmp_path / "data.parquet")
-    audited = rk.audit(tmp_path / "data.parquet", "label", progress="quiet")
+    audited = rk.audit(tmp_path / "data.parquet", "label", crisp=True, progress="quiet")
     known = frame["label"].notna().to_numpy()
     assert f1(flagged(audited)[known], wrong[known]) > 0.75
     assert not flagged(audited)[~known].any()
@@ -316,3 +316,23 @@ def test_a_notebook_shows_the_worst_label_issues_as_text() -> None:
     found = audited.findings
     assert found["id"][found["label_quality"].where(flagged(audited)).idxmin()] in shown
     assert "<b>" not in shown
+
+
+def test_tables_may_be_ambiguous_by_default_and_texts_and_images_have_one_right_answer(tmp_path: Path) -> None:
+    frame, _ = table(60)
+    assert rk.audit(frame, "label", **QUICK).problem.settings.crisp is False
+    assert rk.audit(frame, "label", crisp=True, **QUICK).problem.settings.crisp is True
+    assert rk.audit(texts(60)[0], "label", text="review", **QUICK).problem.settings.crisp is True
+    image_folder(tmp_path / "images", 30)
+    assert rk.audit(tmp_path / "images", **QUICK).problem.settings.crisp is True
+    with pytest.raises(ValueError, match="need crisp to be True, False or None, got 1"):
+        rk.audit(frame, "label", crisp=1, **QUICK)
+
+
+def test_ambiguous_labels_are_flagged_by_what_the_floor_is_sure_of_and_crisp_ones_up_to_the_ceiling() -> None:
+    frame, wrong = table(400)
+    ambiguous, crisp = (rk.audit(frame, "label", epochs=15, crisp=each, progress="quiet") for each in (False, True))
+    assert ambiguous.estimate == crisp.estimate is not None
+    assert flagged(ambiguous).sum() <= ambiguous.estimate.floor.low * 400 + 1
+    assert flagged(ambiguous).sum() < flagged(crisp).sum()
+    assert wrong[flagged(ambiguous)].mean() >= 0.9

@@ -113,7 +113,7 @@ def test_rows_with_a_wrong_label_are_found_without_knowing_the_noise_rate(
 ) -> None:
     made = make(n, seed=seed)
     data, predicted = write(tmp_path, made, "columns")
-    assert command(monkeypatch, "train", data, *predicted, "--epochs", 12, "--out", tmp_path / "run") == 0
+    assert command(monkeypatch, "train", data, *predicted, "--crisp", "--epochs", 12, "--out", tmp_path / "run") == 0
     found = pd.read_parquet(tmp_path / "run" / "findings.parquet")
     assert f1(found["is_label_issue"].to_numpy(), made.wrong) >= 0.6
 

@@ -32,7 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame, n
     frame = pd.concat([frame, again], ignore_index=True)
     frame.to_csv(folder / "data.csv", index=False)
     patch = pytest.MonkeyPatch()
-    assert command(patch, "train", folder / "data.csv", "--label", "label", "--out", folder / "run") == 0
+    assert command(patch, "train", folder / "data.csv", "--label", "label", "--crisp", "--out", folder / "run") == 0
     patch.undo()
     return folder / "run", frame, np.append(wrong, [True, True])
 

@@ -115,8 +115,8 @@ def test_settings_come_back_from_json(settings: Settings) -> None:
     assert settings_from_json(json.loads(json.dumps(asdict(settings)))) == settings
 
 
-def test_encoding_is_the_last_setting() -> None:
-    assert [field.name for field in fields(Settings)][-2:] == ["device", "encoding"]
+def test_new_settings_come_last() -> None:
+    assert [field.name for field in fields(Settings)][-3:] == ["device", "encoding", "crisp"]
 
 
 BAD = (None, [], {}, "x", -1, 10**400, 1e308, math.nan, True, [[]], ["a", 1], {"a": {"b": []}})
@@ -139,4 +139,4 @@ def test_any_edit_of_one_setting_is_refused_or_gives_settings(name: str) -> None
             messages.append(str(error))
     assert all(message.endswith("; train again") and "\n" not in message for message in messages)
     assert len(messages) >= len(BAD) - 3
-    assert all(getattr(settings, name) in ((), None, "x") for settings in accepted)
+    assert all(getattr(settings, name) in ((), None, "x", True) for settings in accepted)

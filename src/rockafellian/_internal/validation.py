@@ -93,7 +93,7 @@ def read_prior(prior: Array | None, losses: Vector, comm: Comm = LOCAL) -> Vecto
 
 def mean_of(values: Vector, comm: Comm = LOCAL) -> float:
     """The mean over all rows, wherever they lie."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinities of both signs, as a caller may pass
         total = float(values.sum(dtype=np.float64))
     everyones = comm.exchange([total, len(values)])
     return float(sum(everyones[:, 0].tolist()) / sum(everyones[:, 1].tolist()))
@@ -101,7 +101,7 @@ def mean_of(values: Vector, comm: Comm = LOCAL) -> float:
 
 def safe_mean(values: Vector, weights: Vector | None = None) -> float:
     """The mean of values, or of weights * values; no sum on the way to it overflows, unless the mean does too."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for scale in (1.0, 2.0**-128):  # a power of two: nothing is rounded
             parts = values if scale == 1 else values * scale
             total = parts.sum(dtype=np.float64) if weights is None else parts.astype(np.float64) @ weights

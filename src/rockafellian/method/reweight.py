@@ -125,7 +125,7 @@ def is_optimal(
     least = np.where(values < threshold - rounding, q, 0)
     with np.errstate(over="ignore"):
         greatest = np.where(values <= c.c_min + rounding, np.inf, np.where(values <= threshold + rounding, q, 0))
-    mean_is_one = abs(w.mean(dtype=np.float64) - 1) <= tolerance
+    mean_is_one = abs(mean_of(w) - 1) <= tolerance
     return bool(mean_is_one and np.all(w >= least - tolerance) and np.all(w <= greatest + tolerance))
 
 
@@ -135,14 +135,14 @@ def objective(losses: Array, weights: Array, *, gamma: float, prior: Array | Non
     values = read_losses(losses).values
     w, q = read_weights(weights, values).astype(np.float64), read_prior(prior, values)
     expected_loss = safe_mean(np.where(w == 0, 0, values), w)
-    return to_scalar(expected_loss + float(gamma) / 2 * float(np.abs(w - q).mean()), losses)
+    return to_scalar(expected_loss + float(gamma) / 2 * safe_mean(np.abs(w - q)), losses)
 
 
 def optimal_value(losses: Array, *, gamma: float, prior: Array | None = None) -> Tensor:
     """The linear program's optimum v(theta) of eq. (3), in closed form: mean(q * min(c, c_min + gamma))."""
     c = read_losses(losses)
     capped = np.minimum(c.values, _threshold(c, gamma, None))
-    return to_scalar(safe_mean(capped * read_prior(prior, c.values)), losses)
+    return to_scalar(safe_mean(capped, read_prior(prior, c.values)), losses)
 
 
 def optimality_gap(

@@ -18,6 +18,7 @@ from rockafellian.weights.states import is_possible
 
 #: Types of integers that are used as they are; others, some of which torch hardly knows, are made int64.
 _INTEGERS = {torch.int64, torch.int32}
+MAX_SAMPLES = 2**48
 
 
 def check_arguments(
@@ -34,6 +35,8 @@ def check_arguments(
     for name, value, least in (("n_samples", n_samples, 1), ("every", every, 1), ("warmup", warmup, 0)):
         if not is_integer(value) or value < least:
             raise ValueError(f"need {name} to be an integer >= {least}, got {value!r}")
+    if n_samples > MAX_SAMPLES:
+        raise ValueError(f"need at most {MAX_SAMPLES:,} rows, got {n_samples}")
     if not isinstance(per_class, bool | np.bool_) or not is_integer(seed):
         raise ValueError(f"need per_class to be True or False and seed an integer, got {per_class!r} and {seed!r}")
     if not callable(rule) or isinstance(rule, type):
