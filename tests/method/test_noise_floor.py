@@ -127,3 +127,5 @@ def test_crisp_labels_are_removed_up_to_the_ceiling_and_others_by_what_the_floor
     assert [found.fraction_to_remove(rate, crisp=True) for rate in (0.0, 0.3, 0.9)] == [0.25, 0.3, 0.35]
     clean = rk.NoiseRate(rk.Estimate(0.0, 0.0, 0.01), rk.Estimate(0.0, 0.0, 0.02))
     assert clean.fraction_to_remove(0.3, crisp=True) == 0
+    hardly = rk.NoiseRate(rk.Estimate(0.002, 0.0, 0.01), rk.Estimate(0.002, 0.0, 0.02))
+    assert hardly.fraction_to_remove(0.3, crisp=True) == 0

@@ -52,7 +52,9 @@ class NoiseRate(NamedTuple):
         """
         if not crisp:
             return self.floor.low
-        return 0.0 if self.ceiling.rate == 0 else min(max(disagree, self.ceiling.low), self.ceiling.high)
+        if self.floor.low == 0 and self.ceiling.rate <= self.floor.rate:  # neither end is sure of any error
+            return 0.0
+        return min(max(disagree, self.ceiling.low), self.ceiling.high)
 
 
 def estimate_noise_rate(probabilities: Array, labels: Array, *, weights: Array | None = None) -> NoiseRate:
