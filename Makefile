@@ -54,7 +54,7 @@ test-oldest:
 # Fresh hostile files, options, run folders and checkpoints for every command, then killed and competing runs.
 CASES ?= 1000
 fuzz: .venv/.installed-test
-	$(BIN)/python tests/fuzz/fuzz.py --cases $(CASES)
+	$(BIN)/python tests/fuzz/fuzz.py --cases $(CASES) --jobs $(JOBS)
 	$(BIN)/python tests/fuzz/kills.py
 
 # The same recorded, with large images and many columns: an hour. Then its page.

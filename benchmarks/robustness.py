@@ -33,7 +33,7 @@ ROWS, COLUMNS, COLUMNS_SECONDS = 200, 20_000, 30
 
 def hostile_input() -> Record:
     """Run fresh cases of the fuzzer."""
-    return _figures(FUZZ / "fuzz.py", "--cases", str(CASES))
+    return _figures(FUZZ / "fuzz.py", "--cases", str(CASES), "--jobs", "2")
 
 
 def killed_runs() -> Record:

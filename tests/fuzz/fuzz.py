@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
@@ -36,6 +39,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", type=int, help="run this case alone, and keep its folder")
+    parser.add_argument("--jobs", type=int, default=1, help="run so many cases at a time")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -43,19 +47,18 @@ def main() -> None:
     cases.make_bases(_made(work / "bases"))
     numbers = range(options.cases) if options.only is None else [options.only]
     start, kinds, codes, problems, most, longest = time.monotonic(), Counter(), Counter(), [], 0, 0.0
-    for number in numbers:
-        folder = work / str(number)
-        judged = cases.run_case(options.seed, number, folder)
+    with ProcessPoolExecutor(options.jobs, get_context("fork")) as pool:
+        found = list(
+            zip(numbers, pool.map(partial(_run, options.seed, work, options.only is None), numbers), strict=True)
+        )
+    for number, judged in found:
         kinds[judged.kind] += 1
         codes[judged.outcome.code] += 1
         most, longest = max(most, judged.outcome.bytes), max(longest, judged.outcome.seconds)
         if judged.problem is not None:
             problems.append(number)
-            print(f"case {number} of seed {options.seed}: {judged.problem}", flush=True)
-        if options.only is None:
-            shutil.rmtree(folder)
-        else:
-            print(judged, folder)
+        if options.only is not None:
+            print(judged, work / str(number))
     if options.only is None:
         shutil.rmtree(work)
     figures = {
@@ -72,6 +75,16 @@ def main() -> None:
     if options.json is not None:
         options.json.write_text(json.dumps(figures) + "\n")
     sys.exit(1 if problems else 0)
+
+
+def _run(seed: int, work: Path, forget: bool, number: int) -> cases.Judged:
+    folder = work / str(number)
+    judged = cases.run_case(seed, number, folder)
+    if judged.problem is not None:
+        print(f"case {number} of seed {seed}: {judged.problem}", flush=True)
+    if forget:
+        shutil.rmtree(folder)
+    return judged
 
 
 def _made(folder: Path) -> Path:
