@@ -227,7 +227,7 @@ def test_a_command_that_fails_is_no_figure() -> None:
 def test_findings_are_matched_to_flips_by_name_not_by_order(tmp_path: Path) -> None:
     flagged = pa.table({"id": ["0/0002.png", "1/0000.png", "1/0001.png"], "is_label_issue": [True, False, True]})
     pyarrow.parquet.write_table(flagged, tmp_path / "findings.parquet")
-    (tmp_path / "summary.json").write_text('{"estimate": null, "seconds": 1.0}')
+    (tmp_path / "summary.json").write_text('{"noise_rate": null, "seconds": 1.0}')
     found = own_data.judge(tmp_path, torch.tensor([False, False, True]))
     assert (found["precision"], found["recall"], found["flagged"]) == (0.5, 1.0, pytest.approx(2 / 3))
 

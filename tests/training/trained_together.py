@@ -57,7 +57,7 @@ def run(settings: Settings) -> dict[str, Tensor]:
     toy = make_toy(n=N)
     model = network(settings.how)
     weights = rk.SampleWeights(
-        N, rk.RRM(contamination=settings.contamination), rows=shard(N) if settings.sharded else None
+        N, rk.RRM(contamination=settings.contamination, crisp=True), rows=shard(N) if settings.sharded else None
     )
     values = []
 

@@ -52,7 +52,7 @@ class NoiseRate(NamedTuple):
         """
         if not crisp:
             return self.floor.low
-        if self.floor.low == 0 and self.ceiling.rate <= self.floor.rate:  # neither end is sure of any error
+        if self.ceiling.low == 0 and self.ceiling.rate <= self.floor.rate:  # neither end is sure of any error
             return 0.0
         return min(max(disagree, self.ceiling.low), self.ceiling.high)
 

@@ -138,14 +138,12 @@ def audit(
     out: str | Path | None = None,
     progress: Progress = "auto",
 ) -> Audited:
-    """Train on your data with RRM, and find the mislabeled rows.
+    """Train on your data with RRM, and find the mislabeled rows; arguments are the options of `rockafellian audit`.
 
     Args:
         data: a frame of pandas, polars or pyarrow, a file, or a folder with one sub-folder per class.
         valid: validation data, never trained on.
-        out: a folder for the files that `rockafellian audit` writes.
-
-    The other arguments are the options of that command.
+        out: a folder for the files that the command writes.
     """
     _check_installed()
     from rockafellian.auditing.commands.run import audit_prepared, run
