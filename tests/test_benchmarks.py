@@ -20,6 +20,7 @@ import own_data_page
 import pages
 import records
 import reweight as benchmark
+import robustness
 import together
 
 
@@ -170,6 +171,13 @@ def test_a_set_of_data_is_drawn_mislabeled_and_estimated(monkeypatch: pytest.Mon
     found = list(noise_rate.cells(seed=7))
     assert [round(cell["rate"], 1) for cell in found] == [0.0, 0.1, 0.3, 0.4]
     assert all(cell["floor"][1] <= cell["rate"] <= cell["ceiling"][2] for cell in found)
+
+
+def test_the_page_on_hostile_input_is_written_from_the_record() -> None:
+    record = json.loads(robustness.RESULTS.read_text())
+    assert robustness.PAGE.read_text() == robustness.render(record)
+    assert record["fuzz"]["cases"] == robustness.CASES
+    assert record["fuzz"]["problems"] == []
 
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:
