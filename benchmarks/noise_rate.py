@@ -204,7 +204,7 @@ ends applies is something that you know and the data do not.
 |---|---|
 | floor and ceiling close together | **dirty**: labels are wrong at random, at about this rate |
 | a floor near 0, a high ceiling | **ambiguous**, or similar classes are confused: a person must look at rows |
-| a high ceiling, low accuracy on held-out rows | **a weak model** knows too little to judge; the floor still holds |
+| a high ceiling, low accuracy on held-out rows | **a weak model** knows too little to judge; look at the floor only |
 | wide intervals | too few rows to tell |"""
 
 

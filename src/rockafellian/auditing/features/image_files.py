@@ -73,7 +73,7 @@ def file_size(path: str | Path) -> tuple[int, int]:
 
 def takes_much_memory(path: str | Path) -> bool:
     """Return whether the file should be read by one thread only."""
-    with suppress(OSError, ValueError):  # what is wrong with the path is said when it is opened
+    with suppress(OSError, ValueError):  # opening it will name what is wrong with the path
         if os.stat(path).st_size > MAX_BYTES_IN_THREADS:
             return True
     with _opened(path) as opened:

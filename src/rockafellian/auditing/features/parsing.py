@@ -165,7 +165,7 @@ def _with_plain_signs(column: Column) -> Column:
 
 
 def _starts_with_words(column: Column) -> bool:
-    """Whether the first cell that is not missing has no digit; most columns of words are told by it at once."""
+    """Whether the first cell that is not missing has no digit; this recognizes most columns of words at once."""
     cells = (cell.strip() for cell in column.slice(0, 100).to_pylist() if cell is not None)
     first = next((cell for cell in cells if cell not in MISSING), None)
     return first is not None and re.search(r"\d", first) is None
