@@ -50,7 +50,7 @@ def issue(row: int, given: str = "cat", suggested: str | None = "dog", **more: A
 
 def trained() -> History:
     epochs = [Epoch(e, 1 / e, 1 - 0.5 / e, None, 0.8, 0.01 * e, 0.1, 1.0) for e in range(1, 6)]
-    return History(epochs, [Reweighting(5, 1.5, 0.1, 50, 0.05, None, None, None, 1.0, 0.1)])
+    return History(epochs, [Reweighting(5, 1.5, 0.1, 50, 0.05, None, 50, None, None, 1.0, 0.1)])
 
 
 def report(issues: list[LabelIssue], **changes: Any) -> Report:

@@ -17,11 +17,11 @@ EPOCHS = [
     Epoch(epoch, 1 / epoch, 0.5 + epoch / 10, 2 / epoch, 0.4 + epoch / 10, epoch / 20, 0.1, 3.0) for epoch in (1, 2, 3)
 ]
 ROUNDS = [
-    Reweighting(1, 2.0, 0.5, 10, 0.1, None, 0.9, 0.8, 0.5, 0.1),
-    Reweighting(2, 1.5, 0.25, 20, 0.2, 0.25, None, 0.7, 0.5, 0.1),
+    Reweighting(1, 2.0, 0.5, 10, 0.1, None, 10, 0.9, 0.8, 0.5, 0.1),
+    Reweighting(2, 1.5, 0.25, 20, 0.2, 0.25, 12, None, 0.7, 0.5, 0.1),
 ]
 BEST = Best(3, 2 / 3, 0.7, {"weight": torch.arange(3.0), "seen": torch.tensor(7)})
-ROUND_COLUMNS = ("threshold", "c_min", "n_removed", "removed_fraction", "gap", "precision", "recall")
+ROUND_COLUMNS = ("n_changed", "threshold", "c_min", "n_removed", "removed_fraction", "gap", "precision", "recall")
 ROUND_COLUMNS += ("seconds", "rule_seconds")
 REGRESSION = History([replace(epoch, accuracy=None, valid_accuracy=None) for epoch in EPOCHS])
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -31,10 +31,13 @@ from rockafellian.training.options import LossesFrom, Moment, Options, check_at_
 from rockafellian.training.progress import Display, Progress, show
 from rockafellian.training.rng import seeded
 from rockafellian.training.step import Amp
+from rockafellian.training.stopping import has_settled
 from rockafellian.weights.sample_weights import SampleWeights
 
 if TYPE_CHECKING:
     from rockafellian.training.checkpoints import Checkpoint
+
+Stop: TypeAlias = Callable[[Epoch], bool] | Literal["settled"]
 
 
 def fit(
@@ -57,7 +60,7 @@ def fit(
     losses_from: LossesFrom = "training",
     skip_removed: bool = False,
     attack_valid: bool = False,
-    stop: Callable[[Epoch], bool] | None = None,
+    stop: Stop | None = None,
     wrong: Array | None = None,
     device: torch.device | str | None = None,
     num_workers: int = 0,
@@ -97,7 +100,8 @@ def fit(
         skip_removed: trains on no row of weight 0, so that epochs get shorter; the losses of these rows come from a
             pass just before the next re-weighting.
         attack_valid: validates under attack.
-        stop: called after each epoch; ends the run if it returns True.
+        stop: called after each epoch; ends the run if it returns True. "settled" ends it when neither the removed rows
+            nor accuracy and loss have changed for some epochs.
         wrong: mask of rows known to be mislabeled; the history then has precision and recall of the removed rows.
         device: where to train; None is where the network is.
         num_workers: worker processes of the DataLoader.
@@ -165,20 +169,30 @@ def _check_kinds(model: object, optimizer: object, weights: object, *integers: o
 
 
 def _check_functions(**functions: object) -> None:
-    """Raise unless each is a function; the loss may be a name, and others may be None."""
+    """Raise unless each is a function; the loss may be a name, `stop` may be "settled", and others may be None."""
     for name, value in functions.items():
-        if not callable(value) and not (isinstance(value, str) if name == "loss" else value is None):
-            raise ValueError(
-                f"need {name} to be a function{' or the name of a loss' * (name == 'loss')}, got {value!r}"
-            )
+        as_well = {"loss": " or the name of a loss", "stop": ' or "settled"'}.get(name, "")
+        if name == "loss":
+            ok = isinstance(value, str)
+        else:
+            ok = value is None or (name == "stop" and value == "settled")
+        if not (ok or callable(value)):
+            raise ValueError(f"need {name} to be a function{as_well}, got {value!r}")
 
 
-def _train(run: Run, epochs: int, stop: Callable[[Epoch], bool] | None, display: Display) -> Iterator[Epoch]:
+def _train(run: Run, epochs: int, stop: Stop | None, display: Display) -> Iterator[Epoch]:
     """Train epoch by epoch, from the last one in the history, and yield the record of each."""
     done = run.history.epochs
-    while len(done) < epochs and not (stop and done and stop(done[-1])):
+    while len(done) < epochs and not (done and _ends(run, stop)):
         done.append(run.one_epoch(len(done) + 1, display))
         yield done[-1]
+
+
+def _ends(run: Run, stop: Stop | None) -> bool:
+    """Return whether the run ends after its last epoch."""
+    if stop is None or isinstance(stop, str):
+        return stop is not None and has_settled(run.history, len(run.rows), reweights=run.weights is not None)
+    return bool(stop(run.history.epochs[-1]))
 
 
 def _place(model: nn.Module, device: torch.device | str | None) -> tuple[nn.Module, nn.Module, torch.device]:

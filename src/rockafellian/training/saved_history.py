@@ -45,6 +45,7 @@ class SavedRound(Struct, forbid_unknown_fields=True):
     n_removed: Count
     removed_fraction: Fraction
     gap: float | None
+    n_changed: Count
     precision: Fraction | None
     recall: Fraction | None
     seconds: Positive

@@ -75,7 +75,7 @@ def _check_count(saved: Any, own: Any, key: str, expected: int, name: str) -> No
 
 
 def _numbers(made: Reweighting) -> tuple[float | None, ...]:
-    return made.threshold, made.c_min, made.n_removed, made.removed_fraction, made.gap
+    return made.threshold, made.c_min, made.n_removed, made.removed_fraction, made.gap, made.n_changed
 
 
 def _unwrapped(part: Any) -> Any:

@@ -16,7 +16,8 @@ from rockafellian.weights.states import damaged
 class Reweighting:
     """The record of one re-weighting, made after `epoch`.
 
-    `threshold` and `gap` are None for a rule without a threshold. `precision` and `recall` of the removed rows are
+    `threshold` and `gap` are None for a rule without a threshold. `n_changed` counts the rows that are removed now and
+    were not before, or the reverse. `precision` and `recall` of the removed rows are
     known to `fit` where its argument `wrong` marks the mislabeled rows. Seconds do not count when records are compared:
     `seconds` is all of it, with a pass for fresh losses if there was one, `rule_seconds` the step alone.
     """
@@ -27,6 +28,7 @@ class Reweighting:
     n_removed: int
     removed_fraction: float
     gap: float | None
+    n_changed: int = 0
     precision: float | None = None
     recall: float | None = None
     seconds: float = field(default=0.0, compare=False)
@@ -34,7 +36,7 @@ class Reweighting:
 
 
 #: The fields that SampleWeights fills, and so its state holds.
-N_FIELDS = 6
+N_FIELDS = 7
 
 
 def to_tensor(history: Sequence[Reweighting]) -> Tensor:
@@ -47,18 +49,23 @@ def from_tensor(numbers: Tensor) -> list[Reweighting]:
     """The records that `to_tensor` wrote."""
     history = []
     for row in _table(numbers).tolist():
-        epoch, threshold, c_min, n_removed, *others = (None if math.isnan(value) else value for value in row)
-        history.append(Reweighting(int(epoch), threshold, c_min, int(n_removed), *others))  # type: ignore[arg-type]
+        epoch, threshold, c_min, n_removed, fraction, gap, n_changed = (
+            None if math.isnan(value) else value for value in row
+        )
+        history.append(
+            Reweighting(int(epoch), threshold, c_min, int(n_removed), fraction, gap, int(n_changed))  # type: ignore[arg-type]
+        )
     return history
 
 
 def check_history(numbers: Tensor, epoch: int, n_samples: int) -> None:
     """Raise unless these are the records of so many rows, until this epoch."""
-    epochs, threshold, c_min, n_removed, fraction, gap = _table(numbers).unbind(1)
+    epochs, threshold, c_min, n_removed, fraction, gap, n_changed = _table(numbers).unbind(1)
     in_order = torch.cat([torch.zeros(1), epochs, torch.tensor([epoch + 1.0])]).diff() > 0
     right = [
         in_order.all() and c_min.isfinite().all(),
         ((n_removed >= 0) & (n_removed <= n_samples)).all() and torch.allclose(fraction * n_samples, n_removed),
+        ((n_changed >= 0) & (n_changed <= n_samples)).all(),
         torch.equal(threshold.isnan(), gap.isnan()) and (gap[~gap.isnan()] >= 0).all(),
     ]
     if not all(map(bool, right)):
@@ -73,7 +80,7 @@ def _table(numbers: Tensor) -> Tensor:
     if not ok or numbers.ndim != 2 or numbers.shape[1] != N_FIELDS:
         raise damaged("SampleWeights", f"its history is no table of floats with {N_FIELDS} columns")
     table = numbers.detach().double().cpu()
-    counts = table[:, [0, 3]]
+    counts = table[:, [0, 3, 6]]
     if not bool((counts.isfinite() & (counts.floor() == counts)).all()):
         raise damaged("SampleWeights", "its history has epochs or numbers of rows that are not integers")
     return table

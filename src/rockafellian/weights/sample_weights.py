@@ -509,8 +509,11 @@ class SampleWeights:
         if rows is not None:
             removed = self.removed.numpy()
             removed[rows] = made.removed
-        count = int(self._comm.total(int(np.count_nonzero(removed))))
-        self.history.append(Reweighting(epoch, made.threshold, c_min, count, count / self.n_samples, made.gap))
-        last = self.last_removed.numpy()
-        for part in blocks(len(last)):  # many times faster than a masked assignment, as no round was later than this
-            np.maximum(last[part], removed[part].astype(np.int32) * np.int32(len(self.history)), out=last[part])
+        last, previous = self.last_removed.numpy(), len(self.history) or -1
+        counts = np.zeros(2, np.int64)
+        for part in blocks(len(last)):
+            counts += np.count_nonzero(removed[part]), np.count_nonzero(removed[part] != (last[part] == previous))
+            # Many times faster than a masked assignment, as no round was later than this.
+            np.maximum(last[part], removed[part].astype(np.int32) * np.int32(len(self.history) + 1), out=last[part])
+        count, changed = map(int, self._comm.totals(counts))
+        self.history.append(Reweighting(epoch, made.threshold, c_min, count, count / self.n_samples, made.gap, changed))

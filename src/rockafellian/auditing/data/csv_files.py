@@ -39,7 +39,7 @@ def read_csv(path: Path, text: Text, tabs: bool) -> CsvTable:
     header, delimiter = _read_header(path, text.content, tabs)
     notices = _check_quotes(path, text.content, delimiter, len(header)) if b'"' in text.content else ()
     as_text = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=True, null_values=[""]
+        column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=True, null_values=[""]
     )
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     for size in BLOCK_SIZES:

@@ -179,7 +179,9 @@ def from_state(state: Mapping[str, Any]) -> ColumnEncoder:
 def _standardized(values: Floats, center: float, deviation: float) -> Floats:
     with np.errstate(over="ignore"):
         standard = (values / 2 - center / 2) / (deviation / 2)  # halves, as the difference of two floats can overflow
-    return np.nan_to_num(np.clip(standard, -CLIP, CLIP), nan=0.0)
+    standard = np.clip(standard, -CLIP, CLIP, out=standard)
+    standard[np.isnan(standard)] = 0
+    return standard
 
 
 def _angles(seconds: Floats) -> list[Floats]:

@@ -238,7 +238,10 @@ def choose_kind(source: Source, others: Sequence[str], text: str | None = None, 
 
 def _first(source: Source, name: str, count: int = 50) -> list[str]:
     """The first cells that are text and not empty."""
-    cells = decoded(source.table.column(name).slice(0, 10 * count))
+    column = source.table.column(name)
+    if not (is_text(column.type) or pa.types.is_dictionary(column.type)):
+        return []
+    cells = decoded(column.slice(0, 10 * count))
     return [cell for cell in cells.to_pylist() if cell][:count] if is_text(cells.type) else []
 
 

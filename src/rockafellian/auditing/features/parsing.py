@@ -82,7 +82,9 @@ def parse_numbers(column: Column, number_format: str = PLAIN) -> Floats:
         column = _plain_numbers(column) if number_format == PLAIN else _formatted_numbers(column, number_format)
     elif pa.types.is_duration(column.type):
         column = column.cast(pa.int64())
-    found: Floats = column.cast(pa.float64(), safe=False).to_numpy()
+    if column.type != pa.float64():  # to cast takes time even where there is nothing to do
+        column = column.cast(pa.float64(), safe=False)
+    found: Floats = column.to_numpy()
     return np.where(np.isinf(found), np.nan, found)
 
 
@@ -166,7 +168,8 @@ def _with_plain_signs(column: Column) -> Column:
 
 def _starts_with_words(column: Column) -> bool:
     """Whether the first cell that is not missing has no digit; this recognizes most columns of words at once."""
-    cells = (cell.strip() for cell in column.slice(0, 100).to_pylist() if cell is not None)
+    heads = (column.slice(0, count).to_pylist() for count in (1, 100))
+    cells = (cell.strip() for head in heads for cell in head if cell is not None)
     first = next((cell for cell in cells if cell not in MISSING), None)
     return first is not None and re.search(r"\d", first) is None
 

@@ -47,7 +47,9 @@ def train(
     """
     weights = _new_weights(problem, progress)
     model, loss = new_classifier(problem), choose_loss(problem)
-    history = fit_network(problem, model, loss, weights, checkpoint=checkpoint, resume=resume, progress=progress)
+    history = fit_network(
+        problem, model, loss, weights, stop="settled", checkpoint=checkpoint, resume=resume, progress=progress
+    )
     losses, logits = _evaluate(problem, model, loss, weights)
     _reweight(weights, losses, history)
     return Trained(model, weights, history, losses.numpy(), _probabilities(problem, model, logits))
