@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from pages import spread, table
 from rivals.data import DATA
-from rivals.methods import AUTO, METHODS
+from rivals.methods import AUTO, EVERYWHERE, SLOW
 from rivals.summary import Key, Summary
 from rivals.targets import WITHIN
 
 #: Methods that train differently: the accuracy of `aum` is that of `ce`.
-TRAINED = ("ce", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
-RANKING = ("aum", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
+OTHERS = ("mse", "mae", "gce", "elr", "coteaching", "cleanlab", "neighbors", "self-confidence")
+TRAINED, RANKING = ("ce", *OTHERS, *AUTO, "rrm-default"), ("aum", *OTHERS, *AUTO, "rrm-default")
 FLAGGING = TRAINED
-GIVEN = ("ce", "rrm", "rrm-per-class", "rrm-true", "rrm-over")
+GIVEN = ("ce", "rrm", "rrm-per-class", "rrm-true")
 
 
 def by_cell(
@@ -42,7 +42,7 @@ def averages(found: Summary) -> str:
             _percent(found.rate_errors(found.cells, method)),
             f"{statistics.mean(found.costs(found.cells, method)):.2f}",
         ]
-        for method in METHODS
+        for method in EVERYWHERE
     ]
     head = ["method", "accuracy", "cells near the best rival", "AUPRC", "AUROC", "F1", "missed", "noise rate off by"]
     return table([*head, "cost"], rows)
@@ -75,9 +75,9 @@ def costs(found: Summary) -> str:
         keys = [key for key in found.cells if key[0] == data]
         if keys:
             seconds = statistics.mean(found.means(keys, "ce", "cpu_seconds"))
-            others = (statistics.mean(found.costs(keys, method)) for method in list(METHODS)[1:])
+            others = (statistics.mean(found.costs(keys, method)) for method in EVERYWHERE[1:])
             rows.append([data, f"{seconds:.2f} s", *(f"{value:.2f}" for value in others)])
-    return table(["data", *METHODS], rows)
+    return table(["data", *EVERYWHERE], rows)
 
 
 def weak(found: Summary) -> str:

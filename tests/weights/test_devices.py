@@ -104,7 +104,7 @@ def test_reduce_from_several_threads_loses_nothing(monkeypatch: pytest.MonkeyPat
     assert weights.reports == n_threads * rounds
     assert weights.state_dict()["round_count"].tolist() == [rounds] * N
     assert weights.state_dict()["round_sum"].tolist() == [rounds] * N
-    assert weights.state_dict()["predictions.count"].tolist() == [rounds] * N
+    assert weights.state_dict()["predictions.margin_weight"].tolist() == [rounds] * N
 
 
 def run_all(jobs: list[Callable[[], None]]) -> None:

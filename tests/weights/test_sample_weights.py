@@ -149,7 +149,9 @@ def test_history_has_one_record_a_re_weighting_and_the_round_of_removal_by_row()
     weights.step(torch.tensor([0.5, 1.0, 9.0, 9.0]))
     weights.step(torch.tensor([0.5, 1.0, 0.5, 9.0]))
     first, second = weights.history
-    assert first == rk.Reweighting(epoch=1, threshold=1.5, c_min=0.5, n_removed=2, removed_fraction=0.5, gap=first.gap, n_changed=2)
+    assert first == rk.Reweighting(
+        epoch=1, threshold=1.5, c_min=0.5, n_removed=2, removed_fraction=0.5, gap=first.gap, n_changed=2
+    )
     assert first.gap == pytest.approx(0.5 * 2 * 7.5 / 4)  # half of two rows' mass is still above the threshold, by 7.5
     assert second.n_removed == 1
     assert weights.last_removed.tolist() == [0, 0, 1, 2]

@@ -112,7 +112,15 @@ def test_every_entry_tampered_with_is_refused_or_loaded_as_it_is_and_never_halfw
         "recent",
         "kept",
     }
-    free |= {"holdout.best", "counts", "estimate", "predictions.probability", "round_count", "run_count"}
+    free |= {
+        "holdout.best",
+        "counts",
+        "predictions.margin_weight",
+        "estimate",
+        "predictions.probability",
+        "round_count",
+        "run_count",
+    }
     assert {entry for entry, _ in accepted} <= free, accepted
 
 
@@ -148,7 +156,7 @@ def test_a_missing_entry_and_an_unknown_one_are_refused(name: str) -> None:
         ("history", lambda v: v + 0.25, "not integers"),
         ("round_count", lambda v: v * 0, "round_sum has losses of rows that round_count does not count"),
         ("run_sum", lambda v: v * torch.nan, "run_sum ranges from nan"),
-        ("predictions.count", lambda v: v * 0, "only a part of a prediction"),
+        ("predictions.margin_weight", lambda v: v * 0, "only a part of a prediction"),
         ("predictions.probability", lambda v: v + 1, "probability ranges"),
     ],
 )

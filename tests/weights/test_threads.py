@@ -72,7 +72,7 @@ def test_every_row_of_every_thread_is_accounted_for(name: str, monkeypatch: pyte
     state = weights.state_dict()
     assert torch.equal(state["round_count"] + state["run_count"], torch.ones(N))
     assert torch.equal(weights.average_losses, (torch.arange(N) % 97).float())
-    assert torch.equal(state["predictions.count"], torch.ones(N))
+    assert torch.equal(state["predictions.margin_weight"], torch.ones(N))
     assert torch.equal(state["predictions.labels"], (torch.arange(N) % CLASSES).int())
     assert weights.reports == N // BATCH
 

@@ -25,6 +25,7 @@ from rockafellian.integrations.out_of_sample import (
     restrict_splits,
 )
 from rockafellian.label_issues import Findings, findings
+from rockafellian.method.per_class import CLASS_LIMIT, balanced_limit
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.sample_weights import SampleWeights
 
@@ -129,6 +130,8 @@ class Alternating(MetaEstimatorMixin, BaseEstimator):
         if rule.gamma is None:
             rate = self._noise_rate(weights, y, predicted, mass) if rule.auto else float(rule.contamination)  # type: ignore[arg-type]
             weights.rule = rule.with_contamination(_rows_of_mass(losses.numpy(), mass, rate) / len(index))
+            if rule.auto:
+                weights.class_limit = balanced_limit(CLASS_LIMIT, rule, rate)
         weights.step()
 
     def _table(self, ids: Sequence[str] | Sequence[int] | None, names: list[str] | None = None) -> Findings:

@@ -12,10 +12,14 @@ if that is smaller; its interval holds those of both:
   normal classes, and geometrically by rank.
 
 Labels that people confuse are mostly second choices: the floor leaves them out, and the ceiling counts them.
+
+All this needs a model that knows something of most rows. One that hardly predicts anything but the most frequent label
+ranks rare classes last everywhere, right or wrong: then the lower end of the floor is 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 from statistics import NormalDist
@@ -43,6 +47,9 @@ SIZES, SLOPES = np.linspace(0, 1, 15) ** 1.3, (0.4, 0.6, 0.8, 1.0, 1.25, 1.6, 2.
 #: Errors that fade slowly mean that classes overlap, and then labels of the least confident rows are almost random.
 SLOW, MIN_SIZE_IF_SLOW = 1.0, 0.8
 LAST_TO_SECOND, FADING = (0.0, 0.01, 0.05, 0.15, 0.3), (0.0, 0.5, 1.0)
+#: The least skill of a model that is trusted: the fraction of the rows without the most frequent label that it gains on
+#: always predicting that label.
+MIN_SKILL = 0.1
 #: The interval: in log-likelihood, and in standard deviations. The first is wide, as ambiguity has no known shape.
 LIKELIHOOD_WIDTH, Z_SCORE = 3.0, 1.645
 
@@ -61,7 +68,17 @@ def estimate_floor(predictions: OutOfSample, n_classes: int, mass: Floats) -> Es
     tails = _from_tails(_count_tails(predictions, n_classes, mass, rank))
     likely = _from_likelihood(_count_groups(predictions, n_classes, mass, rank), n_classes)
     rate = min(tails.rate, (tails.rate + likely.rate) / 2)
-    return Estimate(rate, min(tails.low, likely.low, rate), max(tails.high, likely.high, rate))
+    low = min(tails.low, likely.low, rate) if _skill(predictions, mass) > MIN_SKILL else 0.0
+    return Estimate(rate, low, max(tails.high, likely.high, rate))
+
+
+def _skill(predictions: OutOfSample, mass: Floats) -> float:
+    """What the model gains on always predicting the most frequent label, the lower end of its 90 % interval."""
+    total = float(mass.sum())
+    frequent = float(np.bincount(predictions.given.astype(np.intp), mass).max()) / total
+    agree = float(mass[~predictions.disagree].sum()) / total
+    spread = Z_SCORE * math.sqrt(agree * (1 - agree) / total)
+    return (agree - spread - frequent) / (1 - frequent) if frequent < 1 else 0.0
 
 
 def _count_tails(predictions: OutOfSample, n_classes: int, mass: Floats, rank: Floats) -> _Tail:

@@ -20,6 +20,8 @@ from rockafellian.method.out_of_sample import Estimate, Floats, OutOfSample
 
 #: How far the probabilities of a row may be from a sum of 1, as when they are written with two digits.
 MAX_DEVIATION = 0.05
+#: If the interval of the floor reaches from 0 to above this, nothing is claimed.
+UNSURE = 0.05
 
 
 class NoiseRate(NamedTuple):
@@ -34,6 +36,11 @@ class NoiseRate(NamedTuple):
         floor, ceiling = self
         if ceiling.high < 0.01 or (floor.rate < 0.001 and ceiling.rate < 0.001):
             return f"no errors to be seen; at most {_percent(max(floor.high, ceiling.high))} of the labels are wrong"
+        if floor.low == 0 and floor.high > UNSURE:
+            return (
+                f"too few rows or too weak a model to tell: {_percent(0)} to {_percent(floor.high)} of the labels are "
+                f"wrong, up to {_percent(ceiling.high)} if every row has one right answer"
+            )
         if ceiling.rate <= floor.high:
             within = f"{_percent(floor.low)} to {_percent(ceiling.high)}"
             return f"about {_percent(floor.rate)} of the labels are wrong ({within})"

@@ -20,12 +20,13 @@ class Estimate(NamedTuple):
 
 
 class OutOfSample(NamedTuple):
-    """By row: predicted label, its probability, and at which ranks the given label stands among the classes.
+    """By row: given and predicted label, its probability, and at which ranks the given label stands among the classes.
 
     Rank 0 is the predicted label, 1 the second choice. Where classes are equally probable, the given label may stand
     at any rank from `best` to `worst`; `second` is 1 if it is the second choice by the order of the classes.
     """
 
+    given: Floats
     predicted: Floats
     probability: Floats
     second: Floats
@@ -36,7 +37,7 @@ class OutOfSample(NamedTuple):
     def of(cls, p: Floats, given: NDArray[np.integer[Any]]) -> OutOfSample:
         """From probabilities (rows, classes) and given labels; without rows there may be no classes."""
         if len(p) == 0:
-            return cls(*np.empty((5, 0)))
+            return cls(*np.empty((6, 0)))
         rows, predicted = np.arange(len(p)), p.argmax(1)
         own = p[rows, given][:, None]
         disagree = predicted != given
@@ -44,7 +45,8 @@ class OutOfSample(NamedTuple):
         worst = np.where(disagree, (p >= own).sum(1) - 1, 0)
         before = ((p == own) & (np.arange(p.shape[1]) < given[:, None])).sum(1)
         second = disagree & ((p > own).sum(1) + before == 1)
-        return cls(*(part.astype(np.float64) for part in (predicted, p[rows, predicted], second, best, worst)))
+        parts = (given, predicted, p[rows, predicted], second, best, worst)
+        return cls(*(part.astype(np.float64) for part in parts))
 
     @property
     def disagree(self) -> NDArray[np.bool_]:

@@ -21,6 +21,12 @@ Mask = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
 
+#: The largest fraction of a class that may be removed, unless set.
+CLASS_LIMIT = 0.9
+#: Of outcomes that may be uncertain, no class may lose more than so many times the fraction removed of all rows.
+MAX_DISPROPORTION = 3.0
+
+
 class Rule(Protocol):
     """Maps losses and weights to the next weights and the threshold; pure, so that it can be applied class by class.
 
@@ -69,7 +75,7 @@ def apply_rule(
     evidence: LabelEvidence | None = None,
     *,
     per_class: bool = False,
-    class_limit: float = 0.9,
+    class_limit: float = CLASS_LIMIT,
 ) -> Reweighted:
     """The rule's weights for the rows, the removed rows, and how far they are from an optimum.
 
@@ -87,6 +93,15 @@ def apply_rule(
     made = _apply(rule, rows)
     crowded = _crowded(made.removed, evidence.labels, class_limit, rows.losses.comm)
     return _join(rows, _split_off(rule, rows, evidence, made.removed, crowded, class_limit)) if crowded else made
+
+
+def balanced_limit(class_limit: float, rule: RRM, removed: float) -> float:
+    """The largest fraction of a class that may be removed, if this fraction is removed of all rows.
+
+    A model doubts the labels of a rare class most, right or wrong. A class that is doubted more than others counts as
+    one with more errors only if every row has one right answer (`crisp`).
+    """
+    return class_limit if rule.crisp else min(class_limit, MAX_DISPROPORTION * removed)
 
 
 def _apply(rule: Rule, rows: Rows) -> Reweighted:

@@ -172,11 +172,8 @@ def _check_functions(**functions: object) -> None:
     """Raise unless each is a function; the loss may be a name, `stop` may be "settled", and others may be None."""
     for name, value in functions.items():
         as_well = {"loss": " or the name of a loss", "stop": ' or "settled"'}.get(name, "")
-        if name == "loss":
-            ok = isinstance(value, str)
-        else:
-            ok = value is None or (name == "stop" and value == "settled")
-        if not (ok or callable(value)):
+        others = isinstance(value, str) if name == "loss" else value is None or (name, value) == ("stop", "settled")
+        if not (others or callable(value)):
             raise ValueError(f"need {name} to be a function{as_well}, got {value!r}")
 
 

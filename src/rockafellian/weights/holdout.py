@@ -18,8 +18,9 @@ from rockafellian.method.out_of_sample import OutOfSample
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.states import MAX_COUNT, Entry, check_names, check_state, damaged
 
-#: The fraction of the rows that is held out, and how many at most: more would not sharpen the estimate.
-FRACTION, MAX_ROWS = 0.2, 10_000
+#: The fraction of the rows that is held out, or the larger one of few rows until there are enough; and how many at most,
+#: as more would not sharpen the estimate.
+FRACTION, LARGER_FRACTION, ENOUGH_ROWS, MAX_ROWS = 0.2, 0.4, 500, 10_000
 
 
 class HoldOut:
@@ -34,7 +35,7 @@ class HoldOut:
     def __init__(self, n_samples: int, seed: int, among: range | None = None) -> None:
         if n_samples < 2:
             raise ValueError(f"need at least two rows to estimate the noise rate, got {n_samples}")
-        drawn = _draw(n_samples, max(1, min(round(FRACTION * n_samples), MAX_ROWS)), seed)
+        drawn = _draw(n_samples, n_held_out(n_samples), seed)
         among = range(n_samples) if among is None else among
         self._n_rows = len(among)
         #: Those of the rows drawn that are in `among`, counted from its start; in order.
@@ -153,6 +154,12 @@ class DeviceSums:
         sums, counts = self.sums[:-1].cpu(), self.counts[:-1].cpu()
         seen = counts.nonzero()[:, 0]
         return seen, sums[seen], counts[seen]
+
+
+def n_held_out(n: int) -> int:
+    """How many of n rows are held out."""
+    few = min(LARGER_FRACTION * n, ENOUGH_ROWS)
+    return max(1, min(round(max(FRACTION * n, few)), MAX_ROWS))
 
 
 def _draw(n: int, size: int, seed: int) -> Tensor:

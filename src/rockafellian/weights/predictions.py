@@ -26,13 +26,13 @@ class Predictions:
     over a run ranks rows well (the area under the margin of Pleiss et al., 2020). Memory: 20 bytes a row.
     """
 
-    PER_ROW = ("labels", "predicted", "probability", "_margin_sum", "_count")
+    PER_ROW = ("labels", "predicted", "probability", "_margin_sum", "_margin_weight")
 
     def __init__(self, n_samples: int) -> None:
         self.labels, self.predicted = torch.full((2, n_samples), UNKNOWN, dtype=torch.int32).unbind()
         #: Of the label predicted last, as the network says.
         self.probability = torch.full((n_samples,), torch.nan)
-        self._margin_sum, self._count = torch.zeros(2, n_samples).unbind()
+        self._margin_sum, self._margin_weight = torch.zeros(2, n_samples).unbind()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -40,7 +40,7 @@ class Predictions:
     @property
     def seen(self) -> Tensor:
         """The rows that have a prediction."""
-        return self._count > 0
+        return self._margin_weight > 0
 
     @property
     def disagrees(self) -> Tensor:
@@ -50,29 +50,29 @@ class Predictions:
     @property
     def average_margin(self) -> Tensor:
         """The mean margin of each row's label over the run, NaN where there is none."""
-        return self._margin_sum / self._count
+        return self._margin_sum / self._margin_weight
 
     @property
     def label_quality(self) -> Tensor:
         """A score in [0, 1] to rank rows by, the worst label lowest: the sigmoid of the average margin."""
         return self.average_margin.sigmoid()
 
-    def add(self, rows: NDArray[np.int64], predicted: NDArray[np.float32]) -> None:
+    def add(self, rows: NDArray[np.int64], predicted: NDArray[np.float32], weight: float = 1.0) -> None:
         """Record predictions; of a row that comes twice, the last one stands and both margins count.
 
         Args:
             rows: where each row lies in this object.
             predicted: a matrix as `predict` makes it, checked by `check_labels`.
+            weight: of the margins in their average.
         """
         # NumPy fixes the order of writing where a row comes twice; torch does not.
         self.labels.numpy()[rows] = predicted[LABEL]
         self.predicted.numpy()[rows] = predicted[PREDICTED]
         self.probability.numpy()[rows] = predicted[PROBABILITY]
-        margins = predicted[MARGIN].clip(
-            -LARGEST_MARGIN, LARGEST_MARGIN
-        )  # or infinite ones of both signs would make NaN
+        # Infinite margins of both signs would make NaN.
+        margins = predicted[MARGIN].clip(-LARGEST_MARGIN, LARGEST_MARGIN) * np.float32(weight)
         np.add.at(self._margin_sum.numpy(), rows, margins)
-        np.add.at(self._count.numpy(), rows, np.float32(1))
+        np.add.at(self._margin_weight.numpy(), rows, np.float32(weight))
 
     def check_labels(self, rows: NDArray[np.int64], predicted: NDArray[np.float32], first_row: int = 0) -> None:
         """Raise if a row has another label than before, or two: then the index is not that of the row."""
@@ -107,10 +107,10 @@ class Predictions:
                 "predicted": label,
                 "probability": Entry(shape, low=0, high=1 + 1e-5, may_be_nan=True),
                 "margin_sum": Entry(shape),
-                "count": Entry(shape, integer=True, low=0, high=MAX_COUNT),
+                "margin_weight": Entry(shape, low=0, high=MAX_COUNT),
             },
         )
-        unseen = state["count"] == 0
+        unseen = state["margin_weight"] == 0
         not_there = [state["labels"] == UNKNOWN, state["predicted"] == UNKNOWN, state["probability"].isnan()]
         if not all(torch.equal(part, unseen) for part in not_there):
             raise damaged("Predictions", "some rows have only a part of a prediction")

@@ -19,7 +19,16 @@ from rockafellian._internal.validation import (
     read_prior,
 )
 from rockafellian.method.noise_rate import NoiseRate
-from rockafellian.method.per_class import LabelEvidence, Reweighted, Rows, Rule, apply_rule, fraction
+from rockafellian.method.per_class import (
+    CLASS_LIMIT,
+    LabelEvidence,
+    Reweighted,
+    Rows,
+    Rule,
+    apply_rule,
+    balanced_limit,
+    fraction,
+)
 from rockafellian.method.reweight import RRM
 from rockafellian.weights import reweighting
 from rockafellian.weights.batches import as_tensor, check_arguments, read_batch, weighted_mean
@@ -46,6 +55,8 @@ NEEDS_LOGITS = (
     "call reduce(losses, index, logits=logits, labels=labels), or use RRM(contamination=0.2) without per_class"
 )
 
+#: The weight of an epoch's margins relative to the epoch before; and the least, which float32 can add.
+MARGIN_DECAY, MIN_MARGIN_WEIGHT = 0.9, 1e-6
 LARGEST = float(np.finfo(np.float32).max)
 NO_LOSS = "no loss was seen since the last re-weighting; call reduce in the loop or pass losses"
 
@@ -53,8 +64,8 @@ NO_LOSS = "no loss was seen since the last re-weighting; call reduce in the loop
 class SampleWeights:
     """One weight per row of the training set: `reduce` in every batch, `step` after every epoch.
 
-    `RRM()`, the default rule, estimates the noise rate. A fifth of the rows, drawn by `seed`, is held out: it has no
-    weight until the network agrees with no more of its labels than an epoch before. Then the noise rate is estimated
+    `RRM()`, the default rule, estimates the noise rate. A fifth of the rows (of few rows up to two fifths), drawn by
+    `seed`, is held out: it has no weight until the network agrees with no more of its labels than an epoch before. Then the noise rate is estimated
     from predictions for these rows, and re-weighting begins. Each re-weighting removes the rows of largest loss: as
     many as the lower end of the floor says, or with `RRM(crisp=True)` as many as the network disagrees with, within the
     90 % interval of the ceiling.
@@ -92,7 +103,7 @@ class SampleWeights:
         rule: Rule | None = None,
         *,
         per_class: bool = False,
-        class_limit: float = 0.9,
+        class_limit: float = CLASS_LIMIT,
         every: int = 1,
         warmup: int = 0,
         prior: Array | None = None,
@@ -406,13 +417,24 @@ class SampleWeights:
                 everything = parts[0] if len(parts) == 1 else tuple(map(np.hstack, zip(*parts, strict=True)))
                 rows, predicted = everything
                 known.check_labels(rows, predicted, self.rows.start)
-                known.add(rows, predicted)
+                known.add(rows, predicted, self._margin_weight)
                 self._predictions = known
             for seen, undefined in split:
                 self._losses.add(seen.rows, seen.losses)
                 self._losses.leave_out(undefined)
                 if self._holdout is not None:
                     self._holdout.add(*seen.held_out)
+
+    @property
+    def _margin_weight(self) -> float:
+        """The weight of an epoch's margins in their average.
+
+        The network soon memorizes wrong labels that are not removed, so epochs after the noise rate was estimated count
+        less and less. If the noise rate is given, what is wrong is removed, and all epochs count the same.
+        """
+        if not (self.history and isinstance(self.rule, RRM) and self.rule.auto):
+            return 1.0
+        return max(MARGIN_DECAY ** (self.epoch - self.history[0].epoch + 1), MIN_MARGIN_WEIGHT)
 
     def _agree(self, failure: ValueError | None) -> bool:
         """Whether any process has predictions; raises in all of them if one has failed, or if they contradict."""
@@ -463,12 +485,13 @@ class SampleWeights:
         mass = 1.0 if c.n == self.n_samples else mean_of(current[at], self._comm)
         before = current[at] if mass == 1 else current[at] / current.dtype.type(mass or 1)
         before = before if mass > 0 else np.ones_like(c.values)
-        rule = self.rule
+        rule, limit = self.rule, self.class_limit
         if estimate is not None and isinstance(rule, RRM) and rule.auto:
             disagree = estimate.ceiling.rate if evidence is None else fraction(evidence.disagrees, self._comm)
-            rule = rule.with_contamination(estimate.fraction_to_remove(disagree, crisp=rule.crisp))
+            rule = rule.with_contamination(to_remove := estimate.fraction_to_remove(disagree, crisp=rule.crisp))
+            limit = balanced_limit(limit, rule, to_remove)
         problem = Rows(c, before, None if self._prior is None else self._prior[at])
-        made = apply_rule(rule, problem, evidence, per_class=self.per_class, class_limit=self.class_limit)
+        made = apply_rule(rule, problem, evidence, per_class=self.per_class, class_limit=limit)
 
         self._record(epoch, float(c.c_min), made, rows)
         if rows is not None:

@@ -21,6 +21,7 @@ from rockafellian._internal.kth_largest import max_count, min_count
 from rockafellian._internal.validation import describe_divergence, is_integer, read_fraction
 from rockafellian.method.noise_rate import NoiseRate, estimate_from
 from rockafellian.method.out_of_sample import OutOfSample
+from rockafellian.method.per_class import CLASS_LIMIT, balanced_limit
 from rockafellian.method.reweight import RRM
 from rockafellian.weights.host_copy import HostCopy
 from rockafellian.weights.lock import LOCK
@@ -83,7 +84,7 @@ class StreamWeights:
         self,
         rule: RRM | None = None,
         *,
-        class_limit: float = 0.9,
+        class_limit: float = CLASS_LIMIT,
         window: int = 5_000,
         warmup: int | None = None,
         every: int = 8,
@@ -257,15 +258,15 @@ class StreamWeights:
             recent = _without_undefined(recent)
         if seen < self.warmup:
             return
-        rule = self.rule
+        rule, limit = self.rule, self.class_limit
         if rule.auto:
             host = self._host.of(recent)
             rate = None if host is None else self._noise_rate(host.numpy(), seen)
             if rate is None:
                 return
-            rule = rule.with_contamination(rate)
+            rule, limit = rule.with_contamination(rate), balanced_limit(limit, rule, rate)
         losses, labels = recent.select(0, LOSS), recent.select(0, LABEL)
-        self._thresholds = self._with_limits(_threshold(rule, losses), losses, labels)
+        self._thresholds = self._with_limits(_threshold(rule, losses), losses, labels, limit)
         self._kept = (losses <= self._of_labels(labels)).float().mean()
 
     def _all_windows(self) -> tuple[Tensor, int]:
@@ -284,8 +285,8 @@ class StreamWeights:
             return self._thresholds.select(0, 0).to(labels.device, non_blocking=True)
         return self._thresholds.to(labels.device, non_blocking=True).index_select(0, labels.long() - UNKNOWN)
 
-    def _with_limits(self, threshold: Tensor, losses: Tensor, labels: Tensor) -> Tensor:
-        """The threshold by label, raised where more than `class_limit` would be removed; rows that tie there stay."""
+    def _with_limits(self, threshold: Tensor, losses: Tensor, labels: Tensor, limit: float) -> Tensor:
+        """The threshold by label, raised where more than the limit would be removed; rows that tie there stay."""
         if self._n_classes == 0:
             return threshold.reshape(1)
         known = labels.long() - UNKNOWN
@@ -293,11 +294,8 @@ class StreamWeights:
             losses.new_zeros(self._n_classes + 1).index_add_(0, known, part.float())
             for part in (torch.ones_like(losses), losses > threshold)
         )
-        rank = (
-            _max_counts(self.class_limit, len(losses))
-            .to(losses.device, non_blocking=True)
-            .index_select(0, rows_of.long())
-        )
+        most = _max_counts(limit, len(losses)).to(losses.device, non_blocking=True)
+        rank = most.index_select(0, rows_of.long())
         order = losses.argsort(descending=True, stable=True)
         order = order.gather(0, known.gather(0, order).argsort(stable=True))  # by label, then by loss
         first = (rows_of.cumsum(0) - rows_of).long()
@@ -317,7 +315,8 @@ class StreamWeights:
             return None
         if self.estimate is None or seen >= self._estimated_at + self.window * processes():
             rank = labeled[RANK]
-            predictions = OutOfSample(labeled[PREDICTED], labeled[PROBABILITY], rank == 1, rank, rank)
+            known = labeled[LABEL], labeled[PREDICTED], labeled[PROBABILITY]
+            predictions = OutOfSample(*known, rank == 1, rank, rank)
             self.estimate = estimate_from(predictions, self._n_classes)
             self._estimated_at = seen
         return self.estimate.ceiling.rate if self.rule.crisp else self.estimate.floor.low

@@ -73,7 +73,9 @@ def fit_network(
     device = settings.torch_device()
     model.network.to(device)
     chosen = {
-        "optimizer": torch.optim.AdamW(model.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True),
+        "optimizer": torch.optim.AdamW(
+            model.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True
+        ),
         "attack": None if settings.attack is None else ATTACKS[settings.attack](settings.eps),
         "valid": problem.valid,
         **options,
