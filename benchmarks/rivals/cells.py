@@ -61,6 +61,7 @@ def run_on(given: Problem, cell: Cell, names: list[str], results: Path) -> dict[
     record = records.load(path) or {"about": about, "methods": {}}
     if record["about"]["settings"] != about["settings"]:
         raise ValueError(f"expected a record with the present settings, but {path} has others; remove it")
+    record["about"] = about
     methods.warm_up(given, cell.seed)
     for name in names:
         record["methods"][name] = measure(given, methods.METHODS[name](given, cell.seed))

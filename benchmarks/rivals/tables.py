@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pages import spread, table
 from rivals.data import DATA
-from rivals.methods import AUTO, EVERYWHERE, SLOW
+from rivals.methods import AUTO, EVERYWHERE
 from rivals.summary import Key, Summary
 from rivals.targets import WITHIN
 
@@ -49,7 +49,7 @@ def averages(found: Summary) -> str:
 
 
 def rates(found: Summary) -> str:
-    """Return true and estimated noise rates, with the interval of `rrm`."""
+    """Return true and estimated noise rates: floor, ceiling and its interval by `rrm`, and what others say."""
     rows = []
     for key in found.cells:
         low, high = (found.mean(key, "rrm", f"rate_{end}") for end in ("low", "high"))
@@ -62,10 +62,10 @@ def rates(found: Summary) -> str:
         interval = "-" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
         estimates = [spread(found.values(key, method, "rate")) for method in ("rrm", found.chosen, "cleanlab")]
         covered = f"{sum(inside)} of {len(inside)}" if inside else "-"
-        rows.append(
-            [" ".join(key), f"{100 * found.true_rate(key):.1f}", estimates[0], interval, covered, *estimates[1:]]
-        )
-    return table(["cell", "true", "rrm", "90 % interval", "contains the true rate", found.chosen, "cleanlab"], rows)
+        true, floor = f"{100 * found.true_rate(key):.1f}", spread(found.values(key, "rrm", "floor"))
+        rows.append([" ".join(key), true, floor, estimates[0], interval, covered, *estimates[1:]])
+    head = ["cell", "true", "floor", "ceiling (rrm)", "90 % interval", "contains the true rate", found.chosen]
+    return table([*head, "cleanlab"], rows)
 
 
 def costs(found: Summary) -> str:

@@ -86,7 +86,7 @@ def test_the_noise_rate_is_estimated_and_the_mislabeled_rows_are_found(seed: int
     toy = make_toy(seed)
     weights = train_on_toy(toy, seed)
     assert weights.held_out is None
-    assert weights.estimate.ceiling.rate == pytest.approx(0.4, abs=0.06)
+    assert weights.estimate.ceiling.rate == pytest.approx(0.4, abs=0.1)  # 500 held-out rows, three classes
     assert min(precision_and_recall(weights.removed, toy.wrong)) > 0.9
 
 
@@ -125,7 +125,7 @@ def test_logits_and_labels_come_together_or_not_at_all() -> None:
     assert weights.average_losses.isnan().all()
 
 
-HOLD_OUT = 3  # epochs that `told` takes until the share is found
+HOLD_OUT = 4  # epochs that `told` takes until the share is found
 
 
 @pytest.mark.parametrize("with_prior", [False, True])

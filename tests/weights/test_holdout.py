@@ -42,14 +42,16 @@ def some_labels(seed: int = 0) -> Tensor:
     [
         (2, 1),
         (3, 1),
-        (4, 1),
-        (10, 2),
-        (1500, 300),
+        (10, 4),
+        (1000, 400),
+        (1500, 500),
+        (2500, 500),
+        (10_000, 2_000),
         (5 * MAX_ROWS, MAX_ROWS),
         (20 * MAX_ROWS, MAX_ROWS),
     ],
 )
-def test_a_fifth_is_held_and_never_more_than_enough(n: int, size: int) -> None:
+def test_a_fifth_is_held_of_few_rows_more_and_never_more_than_enough(n: int, size: int) -> None:
     assert len(HoldOut(n, seed=0).rows) == size
 
 

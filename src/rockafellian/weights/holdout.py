@@ -18,8 +18,8 @@ from rockafellian.method.out_of_sample import OutOfSample
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.states import MAX_COUNT, Entry, check_names, check_state, damaged
 
-#: The fraction of the rows that is held out, or the larger one of few rows until there are enough; and how many at most,
-#: as more would not sharpen the estimate.
+#: The fraction of the rows that is held out, and the larger one that holds for few rows until there are enough; and how
+#: many at most, as more would not sharpen the estimate.
 FRACTION, LARGER_FRACTION, ENOUGH_ROWS, MAX_ROWS = 0.2, 0.4, 500, 10_000
 
 

@@ -65,10 +65,10 @@ class SampleWeights:
     """One weight per row of the training set: `reduce` in every batch, `step` after every epoch.
 
     `RRM()`, the default rule, estimates the noise rate. A fifth of the rows (of few rows up to two fifths), drawn by
-    `seed`, is held out: it has no weight until the network agrees with no more of its labels than an epoch before. Then the noise rate is estimated
-    from predictions for these rows, and re-weighting begins. Each re-weighting removes the rows of largest loss: as
-    many as the lower end of the floor says, or with `RRM(crisp=True)` as many as the network disagrees with, within the
-    90 % interval of the ceiling.
+    `seed`, is held out: it has no weight until the network agrees with no more of its labels than an epoch before. Then
+    the noise rate is estimated from predictions for these rows, and re-weighting begins. Each re-weighting removes the
+    rows of largest loss: as many as the lower end of the floor says, no class out of proportion; or with
+    `RRM(crisp=True)` as many as the network disagrees with, within the 90 % interval of the ceiling.
 
     In several processes (torch.distributed) `step`, which all must call, exchanges what each saw, and all have the same
     weights; between two steps each knows what all knew at the last one. For very many rows, shard them: pass

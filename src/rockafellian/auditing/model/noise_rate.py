@@ -1,7 +1,7 @@
 """The noise rate of few rows, or of rows with several labels, from out-of-sample predictions.
 
-`RRM()` holds out a part of the rows during training, which is too small if there are a few hundred rows. Here each fifth
-is held out in turn, and a network is trained on the rest until its agreement with the held-out labels stops rising.
+`RRM()` holds out a part of the rows during training, which is too few if there are a few hundred. Here each fifth is
+held out in turn, and a network is trained on the rest until its agreement with the held-out labels stops rising.
 """
 
 from __future__ import annotations
