@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -64,6 +64,10 @@ robustness: .venv/.installed-bench
 # The noise rate estimated on clean, dirty and ambiguous data: some minutes. Then its page.
 noise-rate: .venv/.installed-bench
 	$(BIN)/python benchmarks/noise_rate.py
+
+# Right labels of uncertain outcomes, real tables among them: what is claimed and removed. Then its page.
+ambiguous: .venv/.installed-bench
+	$(BIN)/python benchmarks/ambiguous.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py

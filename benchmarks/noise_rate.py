@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -21,7 +21,11 @@ import rockafellian as rk
 from records import Record
 from rockafellian import contamination
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 RESULTS, PAGE = records.RESULTS / "noise-rate.json", records.DOCS / "noise-rate.md"
+PICTURE = PAGE.with_suffix(".png")
 ROWS = (1_000, 2_000, 6_000)
 RATES = (0.0, 0.1, 0.3, 0.5)
 MAX_RATE_OF_FEW = 0.4  # of two and three classes
@@ -146,6 +150,42 @@ def cells(seed: int) -> Iterator[Record]:
                 }
 
 
+#: What the picture shows: a data set and the rate of uniform noise for each case.
+CASES = {
+    "dirty: 10 separated classes, 30 % noise": (separated(10), 0.3),
+    "ambiguous: a clean rating of 5 classes": (ordered(5), 0.0),
+    "a weak model: 2 clean classes, Bayes error 45 %": (overlapping(0.45), 0.0),
+}
+DECILES = 10
+
+
+def cases(seed: int) -> Record:
+    """Return for each case of the picture the fraction of labels that the model contradicts, by its confidence."""
+    found: Record = {}
+    for name, (draw, rate) in CASES.items():
+        drawn = draw(ROWS[-1], np.random.default_rng(seed))
+        labels = np.asarray(contamination.uniform(drawn.y, rate, n_classes=drawn.n_classes, seed=seed).labels)
+        p = out_of_sample(drawn.x, labels, drawn.n_classes, seed)
+        order = np.argsort(-p.max(1), kind="stable")
+        disagree = [float(part.mean()) for part in np.array_split((p.argmax(1) != labels)[order], DECILES)]
+        estimate = rk.estimate_noise_rate(p, labels)
+        found[name] = {"disagree": disagree, "verdict": estimate.verdict}
+    return found
+
+
+def draw_cases(found: Record) -> Figure:
+    """Return a picture of the cases, side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3), layout="constrained")
+    for axes, (name, case) in zip(figure.subplots(1, len(found), sharey=True), found.items(), strict=True):
+        axes.bar(np.arange(1, DECILES + 1), 100 * np.array(case["disagree"]), color="#4477aa")
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("tenths of the rows, the most confident first", fontsize=8)
+    figure.axes[0].set_ylabel("contradicted labels, %", fontsize=8)
+    return figure
+
+
 def errors_of(found: list[Record]) -> list[float]:
     """Return how far the floor is from the true rate."""
     return [cell["floor"][0] - cell["rate"] for cell in found]
@@ -205,7 +245,10 @@ ends applies is something that you know and the data do not.
 | floor and ceiling close together | **dirty**: labels are wrong at random, at about this rate |
 | a floor near 0, a high ceiling | **ambiguous**, or similar classes are confused: a person must look at rows |
 | a high ceiling, low accuracy on held-out rows | **a weak model** knows too little to judge; look at the floor only |
-| wide intervals | too few rows to tell |"""
+| wide intervals, or a lower end of 0 | too few rows, or too weak a model, to tell: by default nothing is removed |
+
+Random errors are everywhere, also where the model is confident. Ambiguity fades with confidence. A weak model is
+confident nowhere:"""
 
 
 def render(record: Record) -> str:
@@ -232,6 +275,10 @@ def render(record: Record) -> str:
         "Can I trust this number?",
         "benchmarks/noise_rate.py from benchmarks/results/noise-rate.json",
         INTRODUCTION,
+        "![Contradicted labels by confidence, in three cases](noise-rate.png)",
+        pages.table(
+            ("case", "what `estimate_noise_rate` says"), [(k, c["verdict"]) for k, c in record["cases"].items()]
+        ),
         "## How well it works",
         pages.table(("what", "target", "measured", "met"), goals),
         "Per cent; clean labels first, then over uniform noise of 0 to 50 % (40 % for two and three classes) and "
@@ -241,17 +288,18 @@ def render(record: Record) -> str:
         "## How this was measured",
         f"{pages.ran([record], 'scikit-learn')}. Logistic regression, five folds, out of sample; seeds "
         f"{', '.join(map(str, SEEDS))}. The constants of the estimate were chosen on other draws of the same families. "
-        "All sets are drawn: real tables are still to come here, and human errors stand in [rivals](rivals.md), with "
-        "`crisp=True`. Labels near the border of two classes that are wrong towards the other one look like ambiguity: "
-        "neither end shows all of them.",
+        "All sets are drawn; real tables stand in [right labels that look wrong](ambiguous.md), human errors in "
+        "[rivals](rivals.md), with `crisp=True`. Labels near the border of two classes that are wrong towards the "
+        "other one look like ambiguity: neither end shows all of them.",
     )
 
 
 def main() -> None:
     """Run everything, record it and write the page."""
     found = [cell for seed in SEEDS for cell in cells(seed)]
-    record = records.about("make noise-rate", "scikit-learn") | {"cells": found}
+    record = records.about("make noise-rate", "scikit-learn") | {"cells": found, "cases": cases(SEEDS[0])}
     records.save(RESULTS, record)
+    draw_cases(record["cases"]).savefig(PICTURE, dpi=80)
     PAGE.write_text(render(record), encoding="utf-8")
     for line in targets(found):
         print(*line)

@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -12,15 +13,18 @@ import pytest
 import torch
 
 import adversarial
+import ambiguous
 import digits
 import faults
 import noise_rate
 import own_data
 import own_data_page
 import pages
+import real_tables
 import records
 import reweight as benchmark
 import robustness
+import rockafellian as rk
 import together
 
 
@@ -163,6 +167,41 @@ def test_the_page_on_the_noise_rate_is_written_from_the_record() -> None:
     assert {cell["set"] for cell in record["cells"]} == set(noise_rate.SETS)
     clean, mean, _, held, narrow = (met for *_, met in noise_rate.targets(record["cells"]))
     assert all((clean, mean, held, narrow))
+
+
+def test_the_page_on_right_labels_is_written_from_the_record() -> None:
+    record = json.loads(ambiguous.RESULTS.read_text())
+    assert ambiguous.PAGE.read_text() == ambiguous.render(record)
+    assert list(record["sets"]) == ambiguous.names()
+    runs = [run for seeds in record["sets"].values() for run in seeds.values()]
+    assert all(run.keys() == ambiguous.METHODS.keys() for run in runs)
+    assert {*map(str, ambiguous.SEEDS)} == {seed for seeds in record["sets"].values() for seed in seeds}
+
+
+def test_right_labels_are_split_trained_on_and_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ambiguous, "ROWS", 400)
+    monkeypatch.setattr(ambiguous, "EPOCHS", 20)
+    split = ambiguous.load("rating of 3 classes", seed=5)
+    assert (len(split.y), len(split.test_y), split.n_classes) == (280, 120, 3)
+    plain, default = (ambiguous.run(split, rule, seed=5) for rule in (None, rk.RRM()))
+    assert plain.keys() == {"accuracy", "log_loss", "macro_f1"}
+    assert default["claimed"] <= default["removed"] <= default["of_class"]
+    assert default["removed"] <= 0.05
+
+
+def test_a_table_from_a_package_is_refused_if_it_is_not_the_one_that_was_checked(tmp_path: Path) -> None:
+    archive = real_tables.SETS["titanic"].archive
+    (tmp_path / archive.file).write_bytes(b"something else")
+    with pytest.raises(ValueError, match=f"{archive.file} has SHA-256 .*, expected {archive.sha256}"):
+        real_tables.SETS["titanic"].load(tmp_path)
+
+
+def test_columns_of_a_table_become_numbers() -> None:
+    frame = pd.DataFrame({"size": [1.0, 3.0, np.nan, 5.0], "kind": ["a", "b", "a", None], "flag": [0, 1, 1, 0]})
+    found = real_tables.encode(frame)
+    assert found.notna().all().all()
+    assert set(found["flag"]) == {0, 1}
+    assert found.shape[0] == 4
 
 
 def test_a_set_of_data_is_drawn_mislabeled_and_estimated(monkeypatch: pytest.MonkeyPatch) -> None:

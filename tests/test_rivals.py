@@ -16,7 +16,7 @@ from rivals.outcome import Outcome
 from rivals.problem import Problem, with_noise
 
 DIGITS = DATA["digits"]
-SMALL = replace(DIGITS, epochs=4, noises=("none", "uniform-0.2"))
+SMALL = replace(DIGITS, epochs=8, noises=("none", "uniform-0.2"))
 
 
 @pytest.fixture

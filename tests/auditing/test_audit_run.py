@@ -234,7 +234,7 @@ def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
 def test_ctrl_c_keeps_what_is_done_and_resume_ends_as_if_nothing_had_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table(200)[0].to_csv(tmp_path / "data.csv", index=False)
+    table(4_000)[0].to_csv(tmp_path / "data.csv", index=False)  # few rows settle before they are interrupted
     process = _start(tmp_path)
     deadline = time.monotonic() + 60
     while not (tmp_path / "run" / "checkpoint" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:

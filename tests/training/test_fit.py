@@ -412,6 +412,7 @@ def test_fit_estimates_the_noise_rate_and_finds_the_mislabeled_rows(skip: bool, 
     assert kept_out & set(drawn[-1])
 
 
+@pytest.mark.filterwarnings("ignore:the run ended before the noise rate")
 def test_nothing_of_a_held_out_row_reaches_the_network() -> None:
     held = rk.SampleWeights(300, rk.RRM(crisp=True)).held_out
     x, y = TOY.x.clone(), TOY.y.clone()
@@ -425,6 +426,7 @@ def test_nothing_of_a_held_out_row_reaches_the_network() -> None:
     assert same(*models)
 
 
+@pytest.mark.filterwarnings("ignore:the run ended before the noise rate")
 def test_training_before_the_estimate_is_training_on_the_other_rows() -> None:
     weights = rk.SampleWeights(300, rk.RRM(crisp=True))
     others = torch.ones(300, dtype=torch.bool)
@@ -446,3 +448,10 @@ def test_of_clean_labels_fit_removes_next_to_none() -> None:
     fit(network(), (toy.x, torch.arange(1500) % 3), weights=weights, epochs=10)
     assert weights.held_out is None
     assert int(weights.removed.sum()) <= 0.02 * 1500
+
+
+def test_a_run_too_short_to_estimate_the_noise_rate_says_so() -> None:
+    weights = rk.SampleWeights(300)
+    with pytest.warns(UserWarning, match="ended before the noise rate could be estimated.*train for more epochs"):
+        fit(network(), weights=weights, epochs=1)
+    assert weights.estimate is None

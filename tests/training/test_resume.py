@@ -205,6 +205,7 @@ def test_a_run_that_was_told_to_stop_has_stopped_for_good(tmp_path: Path) -> Non
 LARGER = make_toy(n=500)
 
 
+@pytest.mark.filterwarnings("ignore:the run ended before the noise rate")
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_run_that_estimates_the_noise_rate_is_resumed_while_rows_are_held_out_and_after(
     skip: bool, tmp_path: Path

@@ -315,3 +315,52 @@ def test_labels_that_are_not_crisp_lose_what_the_floor_is_sure_of() -> None:
     weights.step()
     assert weights.estimate.floor.low < weights.estimate.ceiling.low
     assert weights.history[0].n_removed == pytest.approx(weights.estimate.floor.low * N_TOLD, abs=1)
+
+
+ESTIMATE = rk.NoiseRate(rk.Estimate(0.1, 0.1, 0.12), rk.Estimate(0.1, 0.1, 0.12))
+
+
+@pytest.mark.parametrize(("crisp", "of_the_rare"), [(False, 0.3), (True, 0.9)])
+def test_no_class_loses_rows_out_of_proportion_unless_labels_are_crisp(crisp: bool, of_the_rare: float) -> None:
+    labels = torch.arange(1000) % 10
+    labels = torch.where(labels == 0, 0, 1)  # a rare class, which the network never predicts
+    losses = torch.where(labels == 0, 5.0, 0.1) + torch.linspace(0, 0.01, 1000)
+    weights = rk.SampleWeights(1000, rk.RRM(crisp=crisp), estimate=ESTIMATE)
+    logits = torch.tensor([0.0, 2.0]).expand(1000, 2)
+    weights.reduce(losses, torch.arange(1000), logits=logits, labels=labels)
+    weights.step()
+    assert weights.removed[labels == 0].float().mean() == pytest.approx(of_the_rare)
+    assert weights.values[labels == 0].mean() == pytest.approx(1, rel=1e-5)  # the class keeps its mass
+
+
+def margins_after(rule: rk.RRM, epochs: list[float]) -> float:
+    """The average margin of a row whose margin was this in each epoch."""
+    weights = rk.SampleWeights(4, rule, estimate=ESTIMATE if rule.auto else None)
+    for margin in epochs:
+        logits = torch.tensor([[margin, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+        weights.reduce(torch.arange(4.0), torch.arange(4), logits=logits, labels=torch.zeros(4).long())
+        weights.step()
+    return float(weights.predictions.average_margin[0])
+
+
+def test_margins_count_less_and_less_once_rows_are_removed_by_an_estimated_noise_rate() -> None:
+    assert margins_after(rk.RRM(), [-2.0]) == -2
+    assert margins_after(rk.RRM(), [-2.0, 8.0]) == pytest.approx((-2 + 0.9 * 8) / 1.9)
+    memorized = margins_after(rk.RRM(), [-2.0] * 5 + [8.0] * 50)
+    assert memorized == pytest.approx(margins_after(rk.RRM(), [-2.0] * 5 + [8.0] * 200), abs=0.05)
+    assert margins_after(rk.RRM(contamination=0.25), [-2.0, 8.0, 0.0]) == 2
+
+
+def test_the_ranking_is_no_worse_after_four_times_as_many_epochs() -> None:
+    toy = make_toy(0)
+
+    def ranked(epochs: int) -> float:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(2, 256), torch.nn.ReLU(), torch.nn.Linear(256, 3))
+        weights = rk.SampleWeights(len(toy.y))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        rk.fit(model, (toy.x, toy.y), loss="cce", optimizer=optimizer, epochs=epochs, weights=weights, progress="quiet")
+        worst = rk.findings(weights).worst(int(toy.wrong.sum())).index
+        return float(toy.wrong[worst].double().mean())
+
+    assert ranked(80) >= ranked(20) - 0.01

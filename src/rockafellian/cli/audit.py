@@ -20,7 +20,7 @@ Contamination = Annotated[str, typer.Option(help="The noise rate if you know it;
 Loss = Annotated[str | None, typer.Option(help="cce (the default), mse, mae, gce, truncated_gce or elr.")]
 Attack = Annotated[str | None, typer.Option(help="Adversarial training with fgsm or pgd; needs --eps.")]
 Eps = Annotated[float | None, typer.Option(help="The size of the attack, in standard deviations of the inputs.")]
-Epochs = Annotated[int | None, typer.Option(help="The number of epochs.")]
+Epochs = Annotated[int | None, typer.Option(help="At most so many epochs; training ends when nothing changes.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds give equal results.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps, ...; by default a GPU if there is one.")]
 Encoder = Annotated[str, typer.Option(help="auto, none, efficientnet-lite0, or a transformers folder for texts.")]

@@ -7,6 +7,7 @@ attack=FGSM   AT              A-RRM
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -37,6 +38,10 @@ from rockafellian.weights.sample_weights import SampleWeights
 if TYPE_CHECKING:
     from rockafellian.training.checkpoints import Checkpoint
 
+TOO_SHORT = (
+    "the run ended before the noise rate could be estimated, and nothing was removed; "
+    "train for more epochs, or use RRM(contamination=0.2)"
+)
 Stop: TypeAlias = Callable[[Epoch], bool] | Literal["settled"]
 
 
@@ -154,6 +159,8 @@ def fit(
             display.epoch(record)
         if saved is not None:
             saved.save_rest()
+    if weights is not None and weights.held_out is not None and run.history.epochs:
+        warnings.warn(TOO_SHORT, stacklevel=2)
     return run.history
 
 

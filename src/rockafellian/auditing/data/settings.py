@@ -42,7 +42,7 @@ class Settings:
         loss: one of LOSS_NAMES, cross-entropy by default.
         attack: train against "fgsm" or "pgd", with `eps`.
         eps: the size of the attack, in standard deviations of the inputs.
-        epochs: the number of epochs.
+        epochs: the largest number of epochs; training ends earlier when nothing changes any more.
         encoder: "auto", "none", "efficientnet-lite0", or the folder of a transformers model for texts.
         seed: equal seeds give equal results.
         device: where to train; a GPU by default if there is one.
