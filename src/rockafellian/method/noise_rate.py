@@ -21,7 +21,7 @@ from rockafellian.method.out_of_sample import Estimate, Floats, OutOfSample
 #: How far the probabilities of a row may be from a sum of 1, as when they are written with two digits.
 MAX_DEVIATION = 0.05
 #: If the interval of the floor reaches from 0 to above this, nothing is claimed.
-UNSURE = 0.05
+UNSURE = 0.1
 
 
 class NoiseRate(NamedTuple):
