@@ -18,6 +18,8 @@ import pandas as pd
 import pytest
 from samples import command, f1, image_folder, table, texts
 
+from rockafellian.training import stopping
+
 EPOCHS = ("--epochs", 12)
 
 
@@ -223,8 +225,13 @@ def test_a_run_without_a_name_gets_a_new_folder(tmp_path: Path, monkeypatch: pyt
     pd.testing.assert_frame_equal(first, second)  # equal seeds, equal results
 
 
+NEVER = 1_000_000  # epochs
+
+
 def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
-    code = "import torch; torch.set_num_threads(1); from rockafellian.cli.main import main; main()"
+    """Train for 150 epochs, however early the run settles, so that there is time to interrupt it."""
+    code = "import torch; torch.set_num_threads(1); from rockafellian.training import stopping; "
+    code += f"stopping.PATIENCE = {NEVER}; from rockafellian.cli.main import main; main()"
     arguments = ["train", str(folder / "data.csv"), "--label", "label", "--out", str(folder / "run"), "--epochs", "150"]
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments, *more], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -234,7 +241,8 @@ def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
 def test_ctrl_c_keeps_what_is_done_and_resume_ends_as_if_nothing_had_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table(4_000)[0].to_csv(tmp_path / "data.csv", index=False)  # few rows settle before they are interrupted
+    monkeypatch.setattr(stopping, "PATIENCE", NEVER)
+    table(200)[0].to_csv(tmp_path / "data.csv", index=False)
     process = _start(tmp_path)
     deadline = time.monotonic() + 60
     while not (tmp_path / "run" / "checkpoint" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
