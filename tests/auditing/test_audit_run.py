@@ -230,7 +230,9 @@ NEVER = 1_000_000  # epochs
 
 def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
     """Train for 150 epochs, however early the run settles, so that there is time to interrupt it."""
-    code = "import torch; torch.set_num_threads(1); from rockafellian.training import stopping; "
+    # A shell that starts the tests in the background has them ignore SIGINT.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "import torch; torch.set_num_threads(1); from rockafellian.training import stopping; "
     code += f"stopping.PATIENCE = {NEVER}; from rockafellian.cli.main import main; main()"
     arguments = ["train", str(folder / "data.csv"), "--label", "label", "--out", str(folder / "run"), "--epochs", "150"]
     return subprocess.Popen(
