@@ -160,10 +160,10 @@ def table(record: Record) -> str:
     for name in record["sets"]:
         accuracy = [f"{100 * mean(record, name, method, 'accuracy'):.1f}" for method in ("plain", "default")]
         log_loss = [f"{mean(record, name, method, 'log_loss'):.3f}" for method in ("plain", "default")]
-        shares = [f"{100 * mean(record, name, 'default', each):.1f}" for each in ("claimed", "removed")]
+        shares = [f"{100 * mean(record, name, 'default', each):.1f}" for each in ("claimed", "removed", "of_class")]
         crisp = f"{100 * mean(record, name, 'crisp', 'removed'):.1f}"
         rows.append((name, str(record["classes"][name]), *accuracy, *log_loss, *shares, crisp))
-    return pages.table((*head, "removed if crisp"), rows)
+    return pages.table((*head, "most of a class", "removed if crisp"), rows)
 
 
 def render(record: Record) -> str:
