@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from rivals import cells, coteaching, encoded, losses, measures, memory, noise, page
+from rivals import cells, coteaching, encoded, losses, measures, memory, neighbors, noise, page, recent, self_confidence
 from rivals.__main__ import main, read_options
 from rivals.cells import Cell
 from rivals.data import DATA, Clean
@@ -200,3 +200,33 @@ def test_features_are_means_over_an_enlarged_and_normalised_image() -> None:
     white = torch.full((3, 32, 32, 3), 255, dtype=torch.uint8)
     found = encoded.pooled_features(Seen(), white, batch=2)
     assert torch.allclose(found, torch.ones(3, 3), atol=1e-4)
+
+
+def test_neighbors_vote_without_the_row_itself() -> None:
+    x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [1.0, -0.1], [0.0, 1.0], [0.1, 1.0], [-0.1, 1.0]])
+    labels = torch.tensor([1, 0, 0, 1, 1, 1])
+    quality, flags = neighbors.judged(neighbors.votes(x, labels, 2, k=2), labels)
+    assert flags.tolist() == [True, False, False, False, False, False]
+    assert quality.argmin() == 0
+    assert quality[3] == 1
+
+
+def test_self_confidence_flags_unlikely_labels_that_are_not_predicted() -> None:
+    probabilities = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.45, 0.55], [0.6, 0.4]])
+    quality, flags = self_confidence.judged(probabilities, torch.tensor([0, 0, 1, 1]))
+    assert quality.tolist() == pytest.approx([0.9, 0.2, 0.55, 0.4])
+    assert flags.tolist() == [False, True, False, True]
+    _, of_likely = self_confidence.judged(torch.tensor([[0.4, 0.6], [0.3, 0.7]]), torch.tensor([0, 0]))
+    assert of_likely.tolist() == [False, True]  # the first is likelier than the mean of its label
+
+
+def test_gaussians_find_rows_of_another_cluster() -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 3, generator=random)
+    x[100:, 0] += 12
+    labels = torch.arange(200) // 100
+    labels[:5] = 1
+    found = recent.log_posteriors(x.double().numpy(), labels.numpy(), 0)
+    quality, flags = recent.judged(found, labels)
+    assert flags.nonzero().flatten().tolist() == [0, 1, 2, 3, 4]
+    assert quality.topk(5, largest=False).indices.sort().values.tolist() == [0, 1, 2, 3, 4]

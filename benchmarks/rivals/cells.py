@@ -40,7 +40,8 @@ def all_cells(only: Iterable[str] | None = None) -> list[Cell]:
 def missing(cell: Cell, results: Path, wanted: Iterable[str] | None = None) -> list[str]:
     """Return the methods that this cell has no record of, `ce` first; of those that are wanted, if given."""
     done = records.load(cell.path(results)).get("methods", {})
-    has = DATA[cell.data].methods or tuple(methods.METHODS)
+    everywhere = (name for name in methods.METHODS if cell.data in methods.SLOW.get(name, (cell.data,)))
+    has = DATA[cell.data].methods or tuple(everywhere)
     names = has if wanted is None else set(wanted)
     return [name for name in has if name in names and name not in done]
 
@@ -60,6 +61,7 @@ def run_on(given: Problem, cell: Cell, names: list[str], results: Path) -> dict[
     record = records.load(path) or {"about": about, "methods": {}}
     if record["about"]["settings"] != about["settings"]:
         raise ValueError(f"expected a record with the present settings, but {path} has others; remove it")
+    record["about"] = about
     methods.warm_up(given, cell.seed)
     for name in names:
         record["methods"][name] = measure(given, methods.METHODS[name](given, cell.seed))

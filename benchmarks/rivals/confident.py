@@ -39,11 +39,11 @@ def confident(problem: Problem, seed: int) -> Outcome:
     return Outcome(model, seconds, **found)
 
 
-def out_of_sample_probabilities(problem: Problem, seed: int) -> NDArray[np.float64]:
+def out_of_sample_probabilities(problem: Problem, seed: int, folds: int = FOLDS) -> NDArray[np.float64]:
     """Return out-of-sample probabilities (rows, classes), of the epoch whose predictions agree with most labels."""
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(problem.x, problem.y)
+    splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(problem.x, problem.y)
     probabilities = torch.zeros(problem.setting.epochs, len(problem.y), problem.n_classes, dtype=torch.float64)
-    for train, held_out in folds:
+    for train, held_out in splits:
         _fill(problem, seed, torch.from_numpy(train), torch.from_numpy(held_out), probabilities)
     right = (probabilities.argmax(2) == problem.y).sum(1)
     best: NDArray[np.float64] = probabilities[right.argmax()].numpy()

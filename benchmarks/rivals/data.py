@@ -16,7 +16,8 @@ SEEDS = (0, 1, 2)
 UNIFORM = ("none", "uniform-0.1", "uniform-0.2", "uniform-0.4")
 TWO_CLASSES = (*UNIFORM, "one-sided-0.3", "feature-0.2")
 TEN_CLASSES = (*UNIFORM, "uniform-0.6", "kernel-0.3", "one-sided-0.3", "feature-0.2")
-HUMAN = ("none", "uniform-0.2", "uniform-0.4", "human-aggregate", "human-random1", "human-worst")
+HUMAN = ("none", "uniform-0.2", "uniform-0.4")
+HUMAN += tuple(f"human-{name}" for name in ("aggregate", "random1", "random2", "random3", "worst"))
 
 
 class Clean(NamedTuple):
@@ -107,8 +108,10 @@ DATA: dict[str, Setting] = {
     "fashion": Setting(fashion, 128, 0.05, 25, 128, TEN_CLASSES),
     "imdb": Setting(imdb, 128, 0.05, 25, 128, TWO_CLASSES),
     "cifar": Setting(cifar, 256, 0.02, 20, 128, HUMAN),
-    "pixels": Setting(pixels, 128, 0.005, 25, 128, ("none", "uniform-0.2"), ("ce", "cleanlab", "rrm", "rrm-mse")),
-    "rare": Setting(rare, 128, 0.05, 25, 128, ("uniform-0.1",), ("ce", "rrm", "rrm-per-class")),
+    "pixels": Setting(
+        pixels, 128, 0.005, 25, 128, ("none", "uniform-0.2"), ("ce", "cleanlab", "rrm", "rrm-mse", "rrm-default")
+    ),
+    "rare": Setting(rare, 128, 0.05, 25, 128, ("uniform-0.1",), ("ce", "rrm", "rrm-per-class", "rrm-default")),
 }
 
 

@@ -84,9 +84,10 @@ def by_class(flags: Tensor | None, problem: Problem) -> dict[str, list[float | N
 
 
 def of_rate(outcome: Outcome, rate: float) -> dict[str, float | None]:
-    """Return the estimated noise rate, its error, and its interval."""
+    """Return the estimated noise rate, its error, its interval, and the floor."""
     error = None if outcome.rate is None else outcome.rate - rate
-    return {"rate": outcome.rate, "rate_error": error, "rate_low": outcome.low, "rate_high": outcome.high}
+    interval = {"rate_low": outcome.low, "rate_high": outcome.high}
+    return {"rate": outcome.rate, "rate_error": error, **interval, "floor": outcome.floor}
 
 
 def _share(marks: Tensor) -> float | None:

@@ -24,6 +24,8 @@ class Outcome:
     #: The interval of the rate.
     low: float | None = None
     high: float | None = None
+    #: Errors that nothing else explains.
+    floor: float | None = None
 
 
 def timed(job: Callable[[], Given]) -> tuple[Given, float]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rivals.data import DATA
-from rivals.methods import AUTO, METHODS, RIVALS
+from rivals.methods import AUTO, EVERYWHERE, RIVALS
 from rivals.noise import kind_of
 
 Key = tuple[str, str]
@@ -31,7 +31,7 @@ class Summary:
     @cached_property
     def cells(self) -> list[Key]:
         """The cells in which every method has run with every recorded seed."""
-        return [key for key, runs in self.runs.items() if all(METHODS.keys() <= run["methods"].keys() for run in runs)]
+        return [key for key, runs in self.runs.items() if all(set(EVERYWHERE) <= run["methods"].keys() for run in runs)]
 
     @property
     def noisy_cells(self) -> list[Key]:

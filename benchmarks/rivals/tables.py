@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from pages import spread, table
 from rivals.data import DATA
-from rivals.methods import AUTO, METHODS
+from rivals.methods import AUTO, EVERYWHERE
 from rivals.summary import Key, Summary
 from rivals.targets import WITHIN
 
 #: Methods that train differently: the accuracy of `aum` is that of `ce`.
-TRAINED = ("ce", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
-RANKING = ("aum", "mse", "mae", "gce", "elr", "coteaching", "cleanlab", *AUTO)
+OTHERS = ("mse", "mae", "gce", "elr", "coteaching", "cleanlab", "neighbors", "self-confidence")
+TRAINED, RANKING = ("ce", *OTHERS, *AUTO, "rrm-default"), ("aum", *OTHERS, *AUTO, "rrm-default")
 FLAGGING = TRAINED
-GIVEN = ("ce", "rrm", "rrm-per-class", "rrm-true", "rrm-over")
+GIVEN = ("ce", "rrm", "rrm-per-class", "rrm-true")
 
 
 def by_cell(
@@ -42,14 +42,14 @@ def averages(found: Summary) -> str:
             _percent(found.rate_errors(found.cells, method)),
             f"{statistics.mean(found.costs(found.cells, method)):.2f}",
         ]
-        for method in METHODS
+        for method in EVERYWHERE
     ]
     head = ["method", "accuracy", "cells near the best rival", "AUPRC", "AUROC", "F1", "missed", "noise rate off by"]
     return table([*head, "cost"], rows)
 
 
 def rates(found: Summary) -> str:
-    """Return true and estimated noise rates, with the interval of `rrm`."""
+    """Return true and estimated noise rates: floor, ceiling and its interval by `rrm`, and what others say."""
     rows = []
     for key in found.cells:
         low, high = (found.mean(key, "rrm", f"rate_{end}") for end in ("low", "high"))
@@ -62,10 +62,10 @@ def rates(found: Summary) -> str:
         interval = "-" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
         estimates = [spread(found.values(key, method, "rate")) for method in ("rrm", found.chosen, "cleanlab")]
         covered = f"{sum(inside)} of {len(inside)}" if inside else "-"
-        rows.append(
-            [" ".join(key), f"{100 * found.true_rate(key):.1f}", estimates[0], interval, covered, *estimates[1:]]
-        )
-    return table(["cell", "true", "rrm", "90 % interval", "contains the true rate", found.chosen, "cleanlab"], rows)
+        true, floor = f"{100 * found.true_rate(key):.1f}", spread(found.values(key, "rrm", "floor"))
+        rows.append([" ".join(key), true, floor, estimates[0], interval, covered, *estimates[1:]])
+    head = ["cell", "true", "floor", "ceiling (rrm)", "90 % interval", "contains the true rate", found.chosen]
+    return table([*head, "cleanlab"], rows)
 
 
 def costs(found: Summary) -> str:
@@ -75,9 +75,9 @@ def costs(found: Summary) -> str:
         keys = [key for key in found.cells if key[0] == data]
         if keys:
             seconds = statistics.mean(found.means(keys, "ce", "cpu_seconds"))
-            others = (statistics.mean(found.costs(keys, method)) for method in list(METHODS)[1:])
+            others = (statistics.mean(found.costs(keys, method)) for method in EVERYWHERE[1:])
             rows.append([data, f"{seconds:.2f} s", *(f"{value:.2f}" for value in others)])
-    return table(["data", *METHODS], rows)
+    return table(["data", *EVERYWHERE], rows)
 
 
 def weak(found: Summary) -> str:

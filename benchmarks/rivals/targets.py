@@ -141,7 +141,7 @@ def rare(found: Summary) -> list[Target]:
     rows = []
     for key in (key for key in found.runs if key[0] == "rare"):
         plain = found.mean(key, "ce", "test_auprc")
-        for method in ("rrm", "rrm-per-class"):
+        for method in ("rrm", "rrm-per-class", "rrm-default"):
             value = found.mean(key, method, "test_auprc")
             if plain is not None and value is not None:
                 what = f"rare class: AUPRC of `{method}` on the test, at least that of `ce`"
