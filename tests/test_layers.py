@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rockafellian"
 #: From the lowest to the highest; what stands together does not import each other.
 LAYERS = [{"_internal"}, {"losses", "attacks", "contamination", "method"}, {"weights"}, {"label_issues"}, {"training"}]
 LAYERS += [{"integrations"}, {"auditing"}, {"cli", "__init__"}]
-AUDITING = [{"data"}, {"features"}, {"model"}, {"report"}, {"commands"}]
+AUDITING = [{"data"}, {"features"}, {"review"}, {"model"}, {"report"}, {"commands"}]
 
 
 def imports(path: Path) -> set[str]:

@@ -367,3 +367,20 @@ def test_a_copy_is_re_weighted_on_its_own(copied) -> None:
     assert weights.values.tolist() == [1, 1, 1, 1]
     weights.step()
     assert torch.equal(weights.values, other.values)
+
+
+def test_trusted_rows_are_never_removed() -> None:
+    trusted = torch.tensor([False, False, False, True])
+    weights = remove_a_quarter(trusted=trusted)
+    weights.step(LOSSES)
+    assert weights.removed.tolist() == [False, False, True, False]
+    assert weights.values[3] > 1
+    everything = remove_a_quarter(trusted=torch.ones(4, dtype=torch.bool))
+    everything.step(LOSSES)
+    assert everything.n_removed == 0
+
+
+@pytest.mark.parametrize("mask", [[True], [1, 0, 0, 0], [[True, False, False, False]]])
+def test_a_mask_of_trusted_rows_has_one_bool_per_row(mask: list[object]) -> None:
+    with pytest.raises(ValueError, match="need trusted to be 4 bools, one per row"):
+        remove_a_quarter(trusted=mask)

@@ -1,8 +1,9 @@
-"""The commands for your own data: audit (or train), show, predict, apply, export."""
+"""The commands for your own data: audit (or train), check, show, predict, apply, retrain, export."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,10 +37,17 @@ Crisp = Annotated[
         help="Whether every row has one right answer; by default so of images and texts, and not of tables.",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 ForceRun = Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, with the same options.")]
 
+#: The exit code of `check` if there are too many wrong labels; 2 is that of errors.
+TOO_MANY_ERRORS = 3
+
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
+Reviews = Annotated[
+    list[Path], typer.Argument(help="The decisions exported from the page of the run, one file for each reviewer.")
+]
 MovedData = Annotated[Path | None, typer.Option(help="The data of the run, if they have moved.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 
@@ -48,9 +56,11 @@ def register(app: typer.Typer) -> None:
     """Add the commands; `train` is another name of `audit`."""
     app.command("audit")(audit)
     app.command("train", help="The same as audit.")(audit)
+    app.command()(check)
     app.command()(show)
     app.command()(predict)
     app.command()(apply)
+    app.command()(retrain)
     app.command()(export)
 
 
@@ -75,6 +85,7 @@ def audit(
     crisp: Crisp = None,
     force: ForceRun = False,
     resume: Resume = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train on your data, find the mislabeled rows, and write a page to review them."""
     from rockafellian.auditing.commands.run import run
@@ -84,16 +95,53 @@ def audit(
     rate = _number_or_text(contamination)
     chosen = (text, image, id_column, separator, rate, loss, attack, eps, epochs, encoder, seed, device)
     settings = Settings(tuple(label or ()), *chosen, encoding=encoding, crisp=crisp)
-    audited = run(data, settings, out=out, valid=valid, force=force, resume=resume)
+    say = _nothing if as_json else print
+    audited = run(data, settings, out=out, valid=valid, force=force, resume=resume, say=say)
     assert audited.folder is not None
-    print_summary(audited.folder, sys.stdout, without=audited.problem.notices)
+    if as_json:
+        show(audited.folder, as_json=True)
+    else:
+        print_summary(audited.folder, sys.stdout, without=audited.problem.notices)
 
 
-def show(run: Run) -> None:
+def check(
+    data: Data,
+    label: Label = None,
+    max_noise: Annotated[float, typer.Option(help="The largest noise rate that passes, such as 0.05.")] = 0.05,
+    baseline: Annotated[Path | None, typer.Option(help="A run; more errors than it surely has do not pass.")] = None,
+    text: Text = None,
+    image: Image = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
+    device: Device = None,
+    encoder: Encoder = "auto",
+    id_column: Id = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    crisp: Crisp = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fail (exit code 3) if the data surely have more wrong labels than allowed; for pipelines."""
+    from rockafellian.auditing.commands.check import check as check_data
+    from rockafellian.auditing.data.settings import Settings
+
+    chosen = {"text": text, "image": image, "id": id_column, "separator": separator, "epochs": epochs, "seed": seed}
+    more = {"device": device, "encoder": encoder, "encoding": encoding, "crisp": crisp}
+    settings = Settings(tuple(label or ()), **chosen, **more)  # type: ignore[arg-type]
+    found = check_data(data, settings, max_noise=max_noise, baseline=baseline)
+    _print([found.sentence, *(f"- {each.reason}; {each.fix}" for each in found.doubts)], found, as_json)
+    raise typer.Exit(0 if found.passed else TOO_MANY_ERRORS)
+
+
+def show(run: Run, as_json: AsJson = False) -> None:
     """Print what a run found."""
+    from rockafellian.auditing.commands.run_folder import SUMMARY, open_run
     from rockafellian.auditing.commands.show import show as print_summary
 
-    print_summary(run, sys.stdout)
+    if as_json:
+        print(open_run(run).path(SUMMARY).read_text())
+    else:
+        print_summary(run, sys.stdout)
 
 
 def predict(
@@ -102,28 +150,55 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="The file to write: .csv, .tsv or .parquet.")] = None,
     encoding: Encoding = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict new rows: the label, and the probability of each class."""
     from rockafellian.auditing.commands.predict import predict as write_predictions
 
     path = out or Path(f"{data.stem}-predicted.csv")
     rows = write_predictions(run, data, path, encoding=encoding, force=force)
-    print(printable(f"wrote {rows:,} rows to {path}"))
+    _print([f"wrote {rows:,} rows to {path}"], {"rows": rows, "out": str(path)}, as_json)
 
 
 def apply(
     run: Run,
-    decisions: Annotated[Path, typer.Argument(help="The decisions exported from the page of the run.")],
-    out: Annotated[Path, typer.Option(help="The file to write: .csv, .tsv, .parquet or .npz.")],
+    decisions: Reviews,
+    out: Annotated[Path, typer.Option(help="The file to write, or a new folder for a folder of images.")],
     data: MovedData = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the data of a run with your decisions: relabeled rows changed, dropped rows left out."""
     from rockafellian.auditing.commands.apply import apply as apply_decisions
+    from rockafellian.auditing.review.estimate import describe_review
 
     made = apply_decisions(run, decisions, out, data, force=force)
     changes = f"{made.relabeled:,} relabeled, {made.dropped:,} dropped"
-    print(printable(f"wrote {made.rows:,} rows to {out}: {changes}"))
+    lines = [f"wrote {made.rows:,} rows to {out}: {changes}", *made.notices, describe_review(made.reviewed)]
+    _print(lines, {"out": str(out), **made._asdict()}, as_json)
+
+
+def retrain(
+    run: Run,
+    decisions: Reviews,
+    out: Out = None,
+    data: MovedData = None,
+    force: ForceRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train again with your decisions: corrected labels are trusted; compare before and after on held-out rows."""
+    from rockafellian.auditing.commands.retrain import retrain as train_again
+    from rockafellian.auditing.commands.show import show as print_summary
+    from rockafellian.auditing.review.estimate import describe_review
+
+    made = train_again(run, decisions, data=data, out=out, force=force, say=_nothing if as_json else print)
+    assert made.audited.folder is not None
+    compared = f"accuracy on held-out rows: {made.before:.1%} before, {made.after:.1%} after your decisions"
+    if not as_json:
+        print_summary(made.audited.folder, sys.stdout, without=made.audited.problem.notices)
+    content = {"out": str(made.audited.folder), **made._asdict()}
+    del content["audited"]
+    _print([*made.notices, describe_review(made.reviewed), compared], content, as_json)
 
 
 def export(
@@ -132,12 +207,36 @@ def export(
     everything: Annotated[bool, typer.Option("--all", help="All rows, not only the flagged ones.")] = False,
     data: MovedData = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the label issues of a run as tasks for Label Studio, with predictions."""
     from rockafellian.auditing.commands.export import export as write_tasks
 
     tasks = write_tasks(run, out, everything=everything, data=data, force=force)
-    print(printable(f"wrote {tasks:,} tasks to {out}"))
+    _print([f"wrote {tasks:,} tasks to {out}"], {"tasks": tasks, "out": str(out)}, as_json)
+
+
+def _nothing(_: str) -> None:
+    """Say nothing: only JSON is printed."""
+
+
+def _print(lines: Iterable[str], content: Any, as_json: bool) -> None:
+    """Print lines for people, or the content for programs."""
+    if as_json:
+        import msgspec
+
+        print(msgspec.json.encode(_as_json(content)).decode())
+    else:
+        for line in lines:
+            print(printable(line))
+
+
+def _as_json(content: Any) -> Any:
+    """The content with named tuples as objects."""
+    if isinstance(content, dict) or hasattr(content, "_asdict"):
+        named = content if isinstance(content, dict) else content._asdict()
+        return {name: _as_json(value) for name, value in named.items()}
+    return [_as_json(each) for each in content] if isinstance(content, list | tuple) else content
 
 
 def _number_or_text(text: str) -> Any:

@@ -31,12 +31,17 @@ class NoiseRate(NamedTuple):
     ceiling: Estimate
 
     @property
+    def is_unsure(self) -> bool:
+        """Whether there are too few rows, or the model is too weak, to claim anything."""
+        return self.floor.low == 0 and self.floor.high > UNSURE
+
+    @property
     def verdict(self) -> str:
         """What is known, in words."""
         floor, ceiling = self
         if ceiling.high < 0.01 or (floor.rate < 0.001 and ceiling.rate < 0.001):
             return f"no errors to be seen; at most {_percent(max(floor.high, ceiling.high))} of the labels are wrong"
-        if floor.low == 0 and floor.high > UNSURE:
+        if self.is_unsure:
             return (
                 f"too few rows or too weak a model to tell: {_percent(0)} to {_percent(floor.high)} of the labels are "
                 f"wrong, up to {_percent(ceiling.high)} if every row has one right answer"

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from rockafellian._internal.arrays import Array
+from rockafellian._internal.arrays import Array, read_array
 from rockafellian._internal.validation import is_integer
 from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.method.per_class import Rule
@@ -54,6 +55,14 @@ def check_arguments(
         isinstance(rows, range) and rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples
     ):
         raise ValueError(f"need rows to be a part of range({n_samples}), got {rows}; use shard({n_samples})")
+
+
+def read_mask(name: str, mask: Array, n: int) -> NDArray[np.bool_]:
+    """Return one bool per row."""
+    found = read_array(mask)
+    if found.dtype != bool or found.shape != (n,):
+        raise ValueError(f"need {name} to be {n} bools, one per row; got {found.dtype} of shape {found.shape}")
+    return found
 
 
 def read_batch(

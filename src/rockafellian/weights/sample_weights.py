@@ -31,7 +31,7 @@ from rockafellian.method.per_class import (
 )
 from rockafellian.method.reweight import RRM
 from rockafellian.weights import reweighting
-from rockafellian.weights.batches import as_tensor, check_arguments, read_batch, weighted_mean
+from rockafellian.weights.batches import as_tensor, check_arguments, read_batch, read_mask, weighted_mean
 from rockafellian.weights.buffer import BatchBuffer, Observed, check_index, exchange
 from rockafellian.weights.holdout import HoldOut
 from rockafellian.weights.lock import LOCK
@@ -91,6 +91,7 @@ class SampleWeights:
         every: re-weight after every so many epochs (sigma of Algorithm 2).
         warmup: epochs before the first that counts.
         prior: unequal weights to begin with; passed to the rule as `prior=`.
+        trusted: a mask of rows that are never removed, such as those that a person has checked.
         device: where `values` are; they follow the index to a GPU.
         seed: draws the held-out rows.
         estimate: a noise rate from elsewhere; then no row is held out.
@@ -107,6 +108,7 @@ class SampleWeights:
         every: int = 1,
         warmup: int = 0,
         prior: Array | None = None,
+        trusted: Array | None = None,
         device: torch.device | str = "cpu",
         seed: int = 0,
         estimate: NoiseRate | None = None,
@@ -127,6 +129,7 @@ class SampleWeights:
         self._holdout = HoldOut(n_samples, seed, self.rows) if auto and estimate is None else None
         self._start = warmup
         self._prior = None if prior is None else self._read_prior(prior)
+        self._trusted = None if trusted is None else read_mask("trusted", trusted, len(self.rows))
         first = self._first_weights()
         #: The weights, with mean 1; and if they are on a GPU, the same on the host.
         self.values, self._mirror = torch.from_numpy(first).to(device), first
@@ -471,7 +474,7 @@ class SampleWeights:
         losses, rows = self._losses.means() if given is None else (self._read_given(given), None)
         at = slice(None) if rows is None else rows
         try:
-            c = read_losses(losses, rows=rows, comm=self._comm, if_empty=NO_LOSS)
+            c = read_losses(self._without_trusted(losses, at), rows=rows, comm=self._comm, if_empty=NO_LOSS)
         except ValueError:
             self._losses.forget_infinite()  # all losses are +inf, and would be until the next re-weighting
             raise
@@ -504,6 +507,12 @@ class SampleWeights:
             self.estimate, self._holdout, self._start = estimate, None, epoch
         if given is not None:
             self._losses.add_to_run(losses)
+
+    def _without_trusted(self, losses: Vector, at: slice | NDArray[np.int64]) -> Vector:
+        """The losses, those of trusted rows not above any other, so that nothing removes them."""
+        if self._trusted is None or not len(losses):
+            return losses
+        return np.where(self._trusted[at], np.fmin.reduce(losses), losses)
 
     def _read_given(self, given: Array) -> Vector:
         """Losses of all rows, as the caller passed them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rockafellian.auditing.data.labels import Classes
     from rockafellian.auditing.model.classifier import Classifier
     from rockafellian.auditing.model.problem import Problem
+    from rockafellian.auditing.model.trust import Doubt
+    from rockafellian.auditing.review.decisions import Decision
+    from rockafellian.auditing.review.estimate import Reviewed
+    from rockafellian.auditing.review.plan import Plan
     from rockafellian.weights.sample_weights import SampleWeights
 
 NO_NOISE_RATE = "training ended before the noise rate was estimated, so nothing is flagged; raise --epochs"
@@ -91,6 +95,20 @@ class Audited:
         """The estimated noise rate, floor and ceiling; None if the noise rate was set."""
         return self.weights.estimate
 
+    @cached_property
+    def plan(self) -> Plan:
+        """What to review first, and what to expect of it."""
+        from rockafellian.auditing.review.plan import make_plan
+
+        return make_plan(self.table, self.estimate, self.problem.settings.seed)
+
+    @cached_property
+    def doubts(self) -> list[Doubt]:
+        """What speaks against the findings, each with a reason and what to do; nothing, if they can be trusted."""
+        from rockafellian.auditing.model.trust import find_doubts
+
+        return find_doubts(self.problem, self.estimate, self.flagged, self.history.epochs[-1].accuracy)
+
     @property
     def notices(self) -> list[str]:
         """What a user should know about the data and the training."""
@@ -108,6 +126,36 @@ class Audited:
         probabilities = self.model.probabilities(read(data, labeled=False))
         index = data.index if isinstance(data, pandas.DataFrame) else None
         return pandas.DataFrame(probabilities, index=index, columns=self.model.classes)
+
+    def review(self, *decisions: Any) -> Reviewed:
+        """Return what decisions tell about the noise rate: files or frames as the page exports them, one a reviewer."""
+        return self.plan.reviewed(self._read(decisions))
+
+    def apply(self, *decisions: Any) -> Any:
+        """Return the data with the decisions of one or more people; rows in dispute stay as they are."""
+        from rockafellian.auditing.data.labels import relabel
+        from rockafellian.auditing.review.decisions import correct
+
+        source, labels = self.problem.source, self.problem.labels
+        made = correct(labels, self._read(decisions))
+        table = relabel(source, labels, made.relabeled, made.given)
+        return source.to_frame(table, ~made.dropped, labels.columns)
+
+    def retrain(self, *decisions: Any, progress: Progress = "auto") -> Audited:
+        """Train again with the decisions of one or more people, whose rows are then never removed."""
+        from rockafellian.auditing.commands.retrain import with_reviewed_rate
+        from rockafellian.auditing.commands.run import audit_prepared
+        from rockafellian.auditing.model.problem import prepare
+
+        decided, source = self._read(decisions), self.problem.source
+        settings = with_reviewed_rate(self.problem.settings, self.plan.reviewed(decided), len(source))
+        data = source.path if source.frame is None else source.frame
+        return audit_prepared(prepare(data, settings, None, progress, decided), progress=progress)
+
+    def _read(self, decisions: Sequence[Any]) -> Mapping[int, Decision]:
+        from rockafellian.auditing.review.decisions import read_decisions
+
+        return read_decisions(decisions, self.table.column("id").to_pylist()).agreed
 
     def report(self, path: str | Path) -> None:
         """Write the page to review the label issues on."""

@@ -16,10 +16,19 @@ from numpy.typing import NDArray
 from rockafellian._internal.arrays import blocks
 from rockafellian._internal.files import atomic_write, write_csv, write_json
 from rockafellian.auditing.commands.audit import Audited
-from rockafellian.auditing.commands.summary import ClassCounts, Interval, NoiseRateSummary, Summary
+from rockafellian.auditing.commands.summary import (
+    BandSummary,
+    ClassCounts,
+    DoubtSummary,
+    Interval,
+    NoiseRateSummary,
+    ReviewSummary,
+    Summary,
+)
 from rockafellian.auditing.data.writing import suffix_for, write_rows
 from rockafellian.auditing.report.contents import LabelIssue, Report
 from rockafellian.auditing.report.page import render
+from rockafellian.auditing.review.plan import Plan
 
 #: A page lists at most this number of label issues, with this number of bytes of images and texts: phones open it.
 MAX_ISSUES, MAX_BYTES = 20_000, 40_000_000
@@ -52,6 +61,7 @@ def summary(audited: Audited) -> Summary:
     problem, last = audited.problem, audited.history.epochs[-1]
     counts = zip(problem.labels.names, _count_classes(audited), strict=True)
     return Summary(
+        doubts=[DoubtSummary(*doubt) for doubt in audited.doubts],
         kind=problem.kind.describe(),
         inputs=problem.features.describe(),
         rows=len(problem.source),
@@ -63,6 +73,7 @@ def summary(audited: Audited) -> Summary:
         epochs=last.epoch,
         classes=dict(counts),
         conflicting_groups=len(problem.conflicts),
+        review=_review(audited.plan),
         notices=audited.notices,
         seconds=round(audited.seconds, 2),
         versions={name: version(name) for name in ("rockafellian", "torch", "numpy", "pyarrow")},
@@ -75,6 +86,11 @@ def _noise_rate(audited: Audited) -> NoiseRateSummary | None:
         return None
     floor, ceiling = (Interval(*end) for end in found)
     return NoiseRateSummary(floor, ceiling, found.verdict, bool(audited.problem.settings.crisp))
+
+
+def _review(plan: Plan) -> ReviewSummary:
+    bands = [BandSummary(*band) for band in plan.bands]
+    return ReviewSummary(bands, [(int(plan.rows[drawn.place]), drawn.band) for drawn in plan.sample])
 
 
 def report(audited: Audited, key: str) -> Report:
@@ -99,7 +115,7 @@ def report(audited: Audited, key: str) -> Report:
         threshold=weights.history[-1].threshold if weights.history else None,
         issues=list(_issues(audited)),
         facts=_facts(audited),
-        notices=audited.notices,
+        notices=[*map(str, audited.doubts), *audited.notices],
         multilabel=problem.labels.multilabel,
         separator=problem.labels.shown_separator,
     )

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -40,6 +40,7 @@ from rockafellian.auditing.features.kinds import Images
 from rockafellian.auditing.model.findings import findings_table
 from rockafellian.auditing.model.problem import Problem, prepare
 from rockafellian.auditing.model.rrm_training import train
+from rockafellian.auditing.review.decisions import Decision
 from rockafellian.training.progress import Progress
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -74,18 +75,22 @@ def run(
     resume: bool = False,
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
+    decisions: Mapping[int, Decision] | None = None,
 ) -> Audited:
-    """Audit the data and write everything found to a folder: `out`, or a new one in runs/."""
+    """Audit the data and write everything found to a folder: `out`, or a new one in runs/.
+
+    With decisions of people, labels are corrected before, and those rows are never removed.
+    """
     if resume and (out is None or force):
         raise ValueError("need the folder of the run to resume, without --force; pass --resume --out DIR")
     if out is not None:
         check_outside(out, [Path(each) for each in (data, valid) if isinstance(each, str | Path)])
         check_free(out, force=force, resume=resume)
     with _interrupted("stopped before training began; nothing was written"):
-        problem = prepare(data, settings, valid, progress)
+        problem = prepare(data, settings, valid, progress, decisions)
         for line in _introduction(problem):
             say(printable(line))
-        described = _describe(problem)
+        described = _describe(problem, decisions)
     folder = _new_folder(data) if out is None else out
     stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
     with stopped, _enough_space(folder), _made(folder), hold(folder):
@@ -126,11 +131,12 @@ def _begin(folder: Path, described: Description, source: Source) -> None:
     write_json(folder / SETTINGS, msgspec.to_builtins(described))
 
 
-def _describe(problem: Problem) -> Description:
+def _describe(problem: Problem, decisions: Mapping[int, Decision] | None) -> Description:
     source, kind = problem.source, problem.kind
     images = kind if isinstance(kind, Images) and kind.column is not None else None
     checksum = source.checksum()
     used = json.loads(json.dumps(asdict(problem.settings)))
+    decided = None if decisions is None else _hash(sorted(decisions.items()))
     return Description(
         settings=used,
         data=None if source.path is None else str(source.path.resolve()),
@@ -139,9 +145,14 @@ def _describe(problem: Problem) -> Description:
         images=None if images is None else images.checksum(images.content(source)),
         image_column=None if images is None else images.column,
         valid=None if problem.valid is None else _tensors_checksum(*problem.valid),
-        key=hashlib.sha256(json.dumps([checksum, used]).encode()).hexdigest()[:16],
+        decisions=decided,
+        key=_hash([checksum, used, *([decided] if decided else [])]),
         date=str(date.today()),
     )
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def _tensors_checksum(*tensors: Tensor) -> str:

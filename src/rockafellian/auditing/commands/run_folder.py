@@ -52,6 +52,7 @@ class Description(msgspec.Struct, frozen=True):
     valid: str | None  # the checksum of the validation data
     key: str
     date: str
+    decisions: str | None = None  # the checksum of people's decisions
 
     @property
     def reading(self) -> ReadSettings:
@@ -65,7 +66,8 @@ class Description(msgspec.Struct, frozen=True):
         return [f"{name} was {old.get(name)!r} and is {new.get(name)!r}" for name in names]
 
     def _inputs(self) -> dict[str, str | None]:
-        return {"the data": self.checksum, "the images": self.images, "the validation data": self.valid}
+        images, valid = {"the images": self.images}, {"the validation data": self.valid}
+        return {"the data": self.checksum, **images, **valid, "the decisions": self.decisions}
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,33 @@ class ClassCounts(msgspec.Struct, frozen=True):
     flagged: Count
 
 
+class BandSummary(msgspec.Struct, frozen=True):
+    """Rows that follow each other in the ranking, and between which fractions of them should be mislabeled."""
+
+    rows: Count
+    low: Fraction
+    high: Fraction
+
+
+class ReviewSummary(msgspec.Struct, frozen=True):
+    """The bands of the ranking, the worst first; and the rows to check first, by index, each with its band."""
+
+    bands: list[BandSummary]
+    sample: list[tuple[Count, Count]]
+
+
+class DoubtSummary(msgspec.Struct, frozen=True):
+    """Something that speaks against the findings: which check, why, and what to do."""
+
+    check: str
+    reason: str
+    fix: str
+
+
 class Summary(msgspec.Struct, frozen=True):
     """The figures of a run."""
 
+    doubts: list[DoubtSummary]  # none, if the findings can be trusted
     kind: str
     inputs: str
     rows: Annotated[int, msgspec.Meta(ge=1)]
@@ -53,6 +77,7 @@ class Summary(msgspec.Struct, frozen=True):
     epochs: Count
     classes: dict[str, ClassCounts]
     conflicting_groups: Count
+    review: ReviewSummary
     notices: list[str]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     versions: dict[str, str]

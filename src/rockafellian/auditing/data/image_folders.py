@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +42,35 @@ def read_folder(path: Path, labeled: bool) -> tuple[pa.Table, tuple[str, ...]]:
         _check_no_splits(path, classes)
         columns["label"] = _text(list(classes.values()), path)
     return pa.table(columns), tuple(_notices(path, below, len(files)))
+
+
+def write_folder(out: Path, folder: Path, files: Sequence[str], labels: Sequence[str], kept: Sequence[bool]) -> None:
+    """Write a new folder with a copy of each kept image below its label; a folder that exists is an error.
+
+    Args:
+        out: the new folder; it has its name only once it is complete.
+        folder: where the images are.
+        files: the path of each image in that folder, which begins with its old label.
+        labels: the label of each image.
+        kept: which images to copy.
+    """
+    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    partial.mkdir()
+    try:
+        for file, label in ((file, label) for file, label, keep in zip(files, labels, kept, strict=True) if keep):
+            target = _free_name(partial / label / Path(file).relative_to(Path(file).parts[0]))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(folder / file, target)
+        partial.rename(out)
+    except BaseException:
+        shutil.rmtree(partial)
+        raise
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or one with a number if another image of that name was there first."""
+    numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(1, sys.maxsize))
+    return path if not path.exists() else next(other for other in numbered if not other.exists())
 
 
 def _find_images(path: Path) -> Found:

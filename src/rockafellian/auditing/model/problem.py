@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from rockafellian.auditing.data.labels import Labels, read_labels, read_labels_l
 from rockafellian.auditing.data.reading import Source, is_text_file, read
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.kinds import Features, Kind, choose_kind, encode
+from rockafellian.auditing.review.decisions import Decision, correct
 from rockafellian.training.progress import Progress
 
 #: Columns that are ids if all their values differ, and the label columns of data that need not name them.
@@ -40,13 +41,25 @@ class Problem:
     ids: pa.ChunkedArray | None
     conflicts: list[NDArray[np.int64]]  # groups of equal rows with different labels
     notices: list[str]
+    trusted: NDArray[np.bool_] | None = None  # of the labeled rows, those that a person has decided
 
 
-def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet") -> Problem:
-    """Read and check the data, and the validation data if there are any; return what is trained on."""
+def prepare(
+    data: Any,
+    settings: Settings,
+    valid: Any = None,
+    progress: Progress = "quiet",
+    decisions: Mapping[int, Decision] | None = None,
+) -> Problem:
+    """Read and check the data, and the validation data if there are any; return what is trained on.
+
+    Labels are those of the data, or what a person has decided instead; rows that a person dropped have none.
+    """
     source = read(data, encoding=settings.encoding)
     settings = replace(settings, label=settings.label or _default_label(source))
     labels = read_labels(source, settings.label, settings.separator)
+    made = correct(labels, decisions or {})
+    labels = replace(labels, given=made.given, known=labels.known & ~made.dropped)
     if labels.multilabel and settings.loss is not None:
         raise ValueError(f"need no loss where rows have several labels, as it is bce then; got {settings.loss!r}")
     id_column = _id_column(source, settings)
@@ -72,6 +85,7 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
         ids=None if id_column is None else as_text(source.column(id_column)).cast(pa.string()),
         conflicts=conflicts,
         notices=_notices(source, labels, conflicts),
+        trusted=None if decisions is None else made.trusted[rows],
     )
 
 

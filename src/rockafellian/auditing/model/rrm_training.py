@@ -45,7 +45,7 @@ def train(
         resume: whether to resume from the checkpoint.
         progress: as in `fit`.
     """
-    weights = _new_weights(problem, progress)
+    weights = new_weights(problem, progress)
     model, loss = new_classifier(problem), choose_loss(problem)
     history = fit_network(
         problem, model, loss, weights, stop="settled", checkpoint=checkpoint, resume=resume, progress=progress
@@ -55,15 +55,15 @@ def train(
     return Trained(model, weights, history, losses.numpy(), _probabilities(problem, model, logits))
 
 
-def _new_weights(problem: Problem, progress: Progress) -> SampleWeights:
-    """Weights with the noise rate that is set, or estimated before training, or estimated by RRM during training."""
-    n, settings = len(problem.rows), problem.settings
+def new_weights(problem: Problem, progress: Progress) -> SampleWeights:
+    """Return weights with the noise rate that is set, or estimated before training, or estimated by RRM in training."""
+    n, settings, trusted = len(problem.rows), problem.settings, problem.trusted
     if settings.contamination != "auto":
-        return SampleWeights(n, RRM(contamination=settings.contamination))
+        return SampleWeights(n, RRM(contamination=settings.contamination), trusted=trusted)
     rule = RRM(crisp=bool(settings.crisp))
     if problem.labels.multilabel or n <= MAX_ROWS_TO_FOLD:
-        return SampleWeights(n, rule, estimate=estimate_noise_rate(problem, progress))
-    return SampleWeights(n, rule, seed=settings.seed)
+        return SampleWeights(n, rule, trusted=trusted, estimate=estimate_noise_rate(problem, progress))
+    return SampleWeights(n, rule, trusted=trusted, seed=settings.seed)
 
 
 def _evaluate(problem: Problem, model: Classifier, loss: Loss, weights: SampleWeights) -> tuple[Tensor, Tensor]:

@@ -57,6 +57,14 @@ class Report:
     crisp: bool = False  # whether every row was taken to have one right answer
 
 
+def trust_sentence(doubts: int) -> str:
+    """Return whether the findings can be trusted, by how many things speak against them."""
+    if doubts == 0:
+        return "Nothing speaks against these findings."
+    many = "one thing speaks" if doubts == 1 else f"{doubts} things speak"
+    return f"Take these findings with care: {many} against them."
+
+
 def headline(report: Report) -> str:
     """Return how many rows look mislabeled."""
     if report.flagged == 0:

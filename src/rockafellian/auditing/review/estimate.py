@@ -137,3 +137,11 @@ def _estimate(expected: float, below: float, above: float, wrong: float, right: 
     expected = min(max(expected, wrong), rows - right)
     low, high = max(expected - below, wrong), min(expected + above, rows - right)
     return Estimate(*(float(each / rows) for each in (expected, low, high)))
+
+
+def describe_review(found: Reviewed) -> str:
+    """Return in a sentence what the decisions tell."""
+    rate, low, high = found.noise_rate
+    interval = f"90 % interval {low:.1%} to {high:.1%}"
+    counts = f"{found.found:,} found, {found.still_expected:,.0f} more expected"
+    return f"by review, {rate:.1%} of the labels are wrong ({interval}): {counts}"

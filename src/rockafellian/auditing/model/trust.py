@@ -1,0 +1,101 @@
+"""Whether what an audit found can be trusted: what speaks against it, each with a reason and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rockafellian.auditing.data.cells import named
+from rockafellian.auditing.features.leaks import find_leaks
+from rockafellian.auditing.model.problem import Problem
+from rockafellian.method.noise_rate import NoiseRate
+
+#: With fewer rows than this, little can be said.
+FEW_ROWS = 200
+#: A network that gains less than this on always predicting the most frequent label knows little.
+MIN_SKILL = 0.2
+#: A class of which more is flagged is one that the network has not learned, or that has another meaning.
+MAX_FLAGGED = 0.5
+#: Between the ends of the noise rate.
+WIDE_GAP = 0.2
+#: So many names are shown.
+MAX_SHOWN = 3
+
+
+class Doubt(NamedTuple):
+    """Something that speaks against what was found, and what to do about it."""
+
+    check: str
+    reason: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.fix}"
+
+
+def find_doubts(
+    problem: Problem, estimate: NoiseRate | None, flagged: NDArray[np.bool_], accuracy: float | None
+) -> list[Doubt]:
+    """Return what speaks against the findings of an audit; nothing, if they can be trusted.
+
+    Args:
+        problem: the data.
+        estimate: the noise rate, if it was estimated.
+        flagged: by row of the data.
+        accuracy: of the network on the given labels, in the last epoch.
+    """
+    about_rate = _about_rate(estimate)
+    return [*_about_leaks(problem), *_about_model(problem, accuracy), *_about_flags(problem, flagged), *about_rate]
+
+
+def _about_leaks(problem: Problem) -> Iterator[Doubt]:
+    if problem.kind.name != "table" or problem.labels.multilabel:
+        return
+    labels, ids = problem.labels, problem.settings.id
+    columns = [name for name in problem.source.table.column_names if name not in (*labels.columns, ids)]
+    rows = problem.source.table.filter(labels.known)
+    if found := find_leaks(rows, columns, labels.given[labels.known]):
+        shown = ", ".join(map(named, found[:MAX_SHOWN])) + ", ..." * (len(found) > MAX_SHOWN)
+        reason = f"column {shown} alone determines the label, wrong labels included"
+        yield Doubt("leak", reason, "if it was made from the label, remove it and run again")
+
+
+def _about_model(problem: Problem, accuracy: float | None) -> Iterator[Doubt]:
+    rows, labels = len(problem.rows), problem.labels
+    if rows < FEW_ROWS:
+        yield Doubt("few rows", f"{rows} rows are few to learn from", "check the flagged rows yourself")
+    if accuracy is None or labels.multilabel:
+        return
+    frequent = float(np.bincount(labels.given[labels.known]).max()) / rows
+    if accuracy - frequent < MIN_SKILL * (1 - frequent):
+        reason = f"the network hardly understands the data: it predicts {accuracy:.0%} of the given labels, "
+        reason += f"and always predicting the most frequent one would give {frequent:.0%}"
+        yield Doubt("weak model", reason, "add columns or rows that tell the classes apart, or name an --encoder")
+
+
+def _about_flags(problem: Problem, flagged: NDArray[np.bool_]) -> Iterator[Doubt]:
+    labels = problem.labels
+    if labels.multilabel:
+        return
+    counts, marked = (
+        np.bincount(labels.given[rows], minlength=len(labels.names)) for rows in (labels.known, labels.known & flagged)
+    )
+    if mostly := [labels.names[each] for each in np.flatnonzero(marked > MAX_FLAGGED * counts)]:
+        shown = ", ".join(map(named, mostly[:MAX_SHOWN])) + ", ..." * (len(mostly) > MAX_SHOWN)
+        reason = f"most rows of {shown} are flagged, so the network may not have learned what this label means"
+        yield Doubt("class mostly flagged", reason, "check some of them before you change any")
+
+
+def _about_rate(estimate: NoiseRate | None) -> Iterator[Doubt]:
+    if estimate is None:
+        return
+    low, high = estimate.floor.low, estimate.ceiling.high
+    if estimate.is_unsure or high - low > WIDE_GAP:
+        why = (
+            "too few rows or too weak a model to tell" if estimate.is_unsure else "ambiguous rows and errors look alike"
+        )
+        reason = f"the noise rate may be anything from {low:.0%} to {high:.0%}: {why}"
+        yield Doubt("wide gap", reason, "check thirty rows on the page to know it better")
