@@ -6,20 +6,19 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 from rockafellian._internal.extras import missing
-from rockafellian.auditing.report.charts import Chart, charts, most_affected
+from rockafellian.auditing.report.charts import class_bars, drawings, pairs, selection_note
 from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 except ImportError as error:
-    raise missing("plotly and jinja2 for the report", "audit") from error
+    raise missing("jinja2 for the report", "audit") from error
 
 #: Escaped in JSON, so that no string ends the script element, starts a comment, or breaks a line of old JavaScript.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -28,8 +27,7 @@ UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 def render(report: Report) -> str:
     """Return the page as text, to be written as UTF-8."""
     _check(report)
-    drawn = charts(report)
-    script, plotly = _script(report), get_plotlyjs()
+    script = _script(report)
     template = Environment(
         loader=PackageLoader("rockafellian.auditing.report", "template"),
         autoescape=True,
@@ -39,14 +37,16 @@ def render(report: Report) -> str:
     ).get_template("report.html.j2")
     page = template.render(
         report=report,
-        charts=drawn,
+        class_bars=class_bars(report),
+        pairs=pairs(report),
+        drawings=drawings(report),
+        selection_note=selection_note(report),
         headline=headline(report),
         noise_rate=noise_rate_sentence(report),
-        policy=_policy(script, plotly),
+        policy=_policy(script),
         style=Markup(_part("style.css")),
-        data=Markup(_json(_data(report, drawn))),
+        data=Markup(_json(_data(report))),
         script=Markup(script),
-        plotly=Markup(plotly),
     )
     return page.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be encoded
 
@@ -77,12 +77,11 @@ def _script(report: Report) -> str:
     return f'"use strict";\n(() => {{\n{_part("page.js")}\n{review}}})();\n'
 
 
-def _policy(*scripts: str) -> str:
-    """The content security policy: only these scripts run, and nothing is sent or fetched."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+def _policy(script: str) -> str:
+    """The content security policy: only this script runs, and nothing is sent or fetched."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -92,10 +91,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(UNSAFE)
 
 
-def _data(report: Report, drawn: Iterable[Chart]) -> dict[str, Any]:
+def _data(report: Report) -> dict[str, Any]:
     """The data of page.js and review.js."""
     columns = list(dict.fromkeys(name for issue in report.issues for name in issue.values or ()))
-    shown = [report.classes[number] for number in most_affected(report)]
     return {
         "key": report.key,
         "multilabel": report.multilabel,
@@ -103,8 +101,6 @@ def _data(report: Report, drawn: Iterable[Chart]) -> dict[str, Any]:
         "classes": list(report.classes),
         "columns": columns,
         "issues": [_fields(issue, columns) for issue in report.issues],
-        "figures": {chart.name: json.loads(chart.figure.to_json()) for chart in drawn},
-        "shown": shown,
     }
 
 
