@@ -119,7 +119,7 @@ class _Axes:
         fine = 1 if self.top < 0.05 else 0
         up = [
             line.format(LEFT, WIDTH - MARGIN, y, y, LEFT - 6, y + 4, f"{value:.{fine}%}".replace("%", " %"))
-            for value in _ticks(0, self.top, 4)
+            for value in _ticks(0, self.top, 5)
             for y in [self.y(value)]
         ]
         number = Markup('<text class="across" x="{}" y="{}">{:g}</text>')

@@ -17,7 +17,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """A row that looks mislabeled, and what a person sees of it: a text, an image, or values by column."""
+    """A row to review, and what a person sees of it: a text, an image, or values by column."""
 
     index: int  # of the row in the data, from 0
     id: str
@@ -29,6 +29,16 @@ class LabelIssue:
     text: str | None = None
     image: str | None = None  # a data: URI
     values: Mapping[str, str] | None = None
+    flagged: bool = True  # whether it looks mislabeled; others follow below
+    place: int | None = None  # in the ranking of all rows with a label, 0 for the worst
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows drawn at random from each band of the ranking, which a person checks to measure the noise rate."""
+
+    bands: Sequence[int]  # how many rows each has, the worst first
+    drawn: Sequence[tuple[int, int]]  # index of the row and number of its band, in the order of the check
 
 
 @dataclass(frozen=True)
@@ -49,12 +59,15 @@ class Report:
     kept_losses: Floats
     removed_losses: Floats
     threshold: float | None
-    issues: Sequence[LabelIssue]  # worst first, perhaps not all that are flagged
+    issues: Sequence[LabelIssue]  # flagged rows, perhaps not all, the next worst, and all rows of the sample
     facts: Mapping[str, str]
     notices: Sequence[str]
     multilabel: bool = False  # whether a row may have several labels
     separator: str = " | "  # between several labels of one row
     crisp: bool = False  # whether every row was taken to have one right answer
+    sample: Sample | None = None
+    folder: str | None = None  # of the run, for the commands that use decisions
+    corrected: str = "corrected.csv"  # the file or folder that these commands name
 
 
 def headline(report: Report) -> str:

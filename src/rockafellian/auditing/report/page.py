@@ -6,13 +6,16 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any
 
 from rockafellian._internal.extras import missing
 from rockafellian.auditing.report.charts import class_bars, drawings, pairs, selection_note
-from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
+from rockafellian.auditing.report.contents import LabelIssue, Report, Sample, headline, noise_rate_sentence
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,6 +25,9 @@ except ImportError as error:
 
 #: Escaped in JSON, so that no string ends the script element, starts a comment, or breaks a line of old JavaScript.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+#: The parts of the script, in their order; the first serves a page without rows too.
+SCRIPTS = ("page.js", "estimate.js", "decisions.js", "list.js", "detail.js", "calibrate.js", "files.js", "review.js")
 
 
 def render(report: Report) -> str:
@@ -43,6 +49,8 @@ def render(report: Report) -> str:
         selection_note=selection_note(report),
         headline=headline(report),
         noise_rate=noise_rate_sentence(report),
+        listed=sum(issue.flagged for issue in report.issues),
+        commands=_commands(report),
         policy=_policy(script),
         style=Markup(_part("style.css")),
         data=Markup(_json(_data(report))),
@@ -66,6 +74,26 @@ def _check(report: Report) -> None:
         raise ValueError(
             f"need images as data:image/ URIs, as the page is offline; got {foreign.image!r:.40} in row {foreign.index}"
         )
+    if report.sample:
+        _check_sample(report.sample, {issue.index: issue.place for issue in report.issues})
+
+
+def _check_sample(sample: Sample, places: Mapping[int, int | None]) -> None:
+    ends = [0, *accumulate(sample.bands)]
+    for row, band in sample.drawn:
+        place = places.get(row)
+        if place is None:
+            raise ValueError(f"need every row of the sample among the issues, with its place; row {row} is not")
+        if not (0 <= band < len(sample.bands) and ends[band] <= place < ends[band + 1]):
+            raise ValueError(f"need the band of each row of the sample, got {band} for row {row} at place {place}")
+
+
+def _commands(report: Report) -> list[str]:
+    """The commands that use exported decisions, for a shell."""
+    if report.folder is None:
+        return []
+    run, out = shlex.quote(report.folder), shlex.quote(report.corrected)
+    return [f"rockafellian apply {run} decisions.csv --out {out}", f"rockafellian retrain {run} decisions.csv"]
 
 
 def _part(name: str) -> str:
@@ -73,8 +101,8 @@ def _part(name: str) -> str:
 
 
 def _script(report: Report) -> str:
-    review = _part("review.js") if report.issues else ""
-    return f'"use strict";\n(() => {{\n{_part("page.js")}\n{review}}})();\n'
+    parts = "\n".join(map(_part, SCRIPTS if report.issues else SCRIPTS[:1]))
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _policy(script: str) -> str:
@@ -92,24 +120,27 @@ def _json(value: Any) -> str:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """The data of page.js and review.js."""
+    """The data of the script."""
     columns = list(dict.fromkeys(name for issue in report.issues for name in issue.values or ()))
     return {
         "key": report.key,
+        "kind": report.kind,
         "multilabel": report.multilabel,
         "separator": report.separator,
         "classes": list(report.classes),
         "columns": columns,
         "issues": [_fields(issue, columns) for issue in report.issues],
+        "sample": None if report.sample is None else asdict(report.sample),
     }
 
 
 def _fields(issue: LabelIssue, columns: Sequence[str]) -> list[Any]:
-    """One label issue without the names of its fields, which would be most of a long list."""
+    """One row without the names of its fields, which would be most of a long list."""
     suggested = None if issue.suggested == issue.given else issue.suggested
     values = None if issue.values is None else [issue.values.get(name) for name in columns]
     numbers = [_rounded(issue.quality), _rounded(issue.probability)]
-    return [issue.index, issue.id, issue.given, suggested, *numbers, issue.reason, issue.text, issue.image, values]
+    shown = [issue.reason, issue.text, issue.image, values]
+    return [issue.index, issue.id, issue.given, suggested, *numbers, *shown, issue.flagged, issue.place]
 
 
 def _rounded(value: float | None) -> float | None:
