@@ -12,7 +12,7 @@ from instances import known_rate
 
 from pages import PIXEL, animals, current, exported, issue, press, report, shown, written
 from rockafellian.auditing.report.charts import MAX_CLASSES, Pairs, class_bars, drawings, pairs
-from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
+from rockafellian.auditing.report.contents import LabelIssue, Report, Sample, headline, noise_rate_sentence
 from rockafellian.auditing.report.page import render
 from rockafellian.training.history import Epoch, History
 
@@ -408,11 +408,18 @@ def test_charts_follow_the_theme(tmp_path: Path, tab: Any) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(tmp_path: Path, tab: Any, theme: str) -> None:
-    page = tab(color_scheme=theme).open(written(tmp_path, animals()))
+    rows = [*animals().issues, issue(9, "owl", None, flagged=False, place=0)]
+    page = tab(color_scheme=theme).open(
+        written(tmp_path, report(rows, flagged=4, folder="runs/1", sample=Sample([1], [(9, 0)])))
+    )
     press(page, "krds")
+    exported(page, tmp_path)
     page.click("#training > summary")
     ratios = page.evaluate(CONTRAST)
     assert len(ratios) > 40
+    page.click("#begin")
+    press(page, "d")
+    ratios += page.evaluate(CONTRAST)
     assert {name: ratio for name, ratio in ratios if ratio < 4.5} == {}
 
 

@@ -25,6 +25,7 @@ def test_what_is_decided_on_the_page_is_what_apply_writes(
     opened = tab(accept_downloads=True)
     page = opened.open(tmp_path / "run" / "report.html")
     assert page.locator("h1").inner_text().startswith(f"{len(worst)} of 200 rows look mislabeled")
+    assert page.locator("#count").inner_text() == f"200 rows, {len(worst)} flagged"  # all others follow below
     for key in ("r", "d", "k", "s"):
         page.keyboard.press(key)
     with page.expect_download() as download:

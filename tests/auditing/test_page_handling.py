@@ -215,6 +215,14 @@ def test_on_a_phone_the_buttons_are_in_reach_and_decide_by_touch(tmp_path: Path,
     assert progress(page).startswith("2 of 30")
 
 
+def test_on_a_phone_the_buttons_wait_until_the_row_is_in_sight(tmp_path: Path, tab: Any) -> None:
+    page = tab(**PHONE).open(written(tmp_path, report([issue(n, text="word " * 900) for n in range(3)])))
+    page.evaluate("scrollTo(0, document.getElementById('detail').getBoundingClientRect().top - 600)")
+    top, buttons = (page.locator(name).bounding_box()["y"] for name in ("#content", ".actions"))
+    assert top < 812
+    assert buttons - top > 100
+
+
 def test_a_small_phone_still_has_the_buttons_at_its_lower_edge(tmp_path: Path, tab: Any) -> None:
     rows = [issue(n, text="word " * 900) for n in range(3)]
     page = tab(**{**PHONE, "viewport": {"width": 320, "height": 500}}).open(written(tmp_path, report(rows)))
@@ -253,6 +261,7 @@ def test_on_paper_there_are_the_rows_the_decisions_and_the_charts(tmp_path: Path
     page.emulate_media(media="print")
     lines = page.locator("#printed tbody tr").all_inner_texts()
     assert len(lines) == 4
+    assert page.locator("#printed caption").inner_text().startswith("2 of 4 flagged rows reviewed")
     assert re.split(r"\s*\t\s*", lines[0])[1:6] == ["cat", "dog", "0.01", "yes", "relabel: dog"]
     assert page.locator("#chart-losses").is_visible()
     assert page.locator("#chart-pairs").is_visible()

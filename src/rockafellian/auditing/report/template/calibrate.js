@@ -12,7 +12,7 @@ function bandName(number) {
   return `${bandRows.length === 1 ? "all" : words[number]} ${count(bandRows[number])}`;
 }
 
-/** What the decisions so far say about all rows; null before the first that tells something. */
+/** What the decisions so far say about all rows, and whether they say it of every band. */
 function measure() {
   const checked = issues.filter((item) => item.place !== null && decisions.has(item.row)).map((item) => {
     const [word] = decisions.get(item.row);
@@ -20,7 +20,8 @@ function measure() {
   });
   const told = checked.filter(([, wrong]) => wrong !== null).length;
   const sample = drawn.map(({ item, band }) => [item.place, band]);
-  return told ? { told, ...estimate(bandRows, sample, checked) } : null;
+  const found = estimate(bandRows, sample, checked);
+  return { told, ready: found.bands.every((band) => band.drawn || !band.rest), ...found };
 }
 
 /** A fraction in percent, with a digit more where it is small. */
@@ -48,25 +49,26 @@ function advice(bands) {
 function drawMeasured() {
   if (!drawn.length) return;
   const now = measure();
-  find("rate").textContent = now
+  find("rate").textContent = now.ready
     ? `Noise rate ${rate(now.rate)} (90 % interval ${interval(now)}) from ${count(now.told)} checked rows. ${errors(now)}` : "";
   find("begin").firstChild.textContent = drawn.some(({ item }) => decisions.has(item.row)) ? "Go on checking" : `Check ${target} rows`;
   if (!checking) return;
-  find("measured-rate").textContent = now ? rate(now.rate) : "–";
-  find("measured-interval").textContent = now ? `90 % interval ${interval(now)}` : "after the first decision";
-  find("span").style.left = `${100 * (now?.low ?? 0)}%`;
-  find("span").style.width = `${100 * (now ? now.high - now.low : 1)}%`;
-  find("point").style.left = `${100 * (now?.rate ?? 0)}%`;
-  find("point").hidden = !now;
-  find("still").textContent = now ? `${errors(now)} ${advice(now.bands)}` : "";
-  find("bands").replaceChildren(...bandRows.map((_, number) => bandLine(number, now?.bands[number])));
+  find("measured-rate").textContent = now.ready ? rate(now.rate) : "–";
+  find("measured-interval").textContent = now.ready ? `90 % interval ${interval(now)}` : "as soon as a row of each band is checked";
+  find("span").style.left = `${100 * now.low}%`;
+  find("span").style.width = `${100 * (now.high - now.low)}%`;
+  find("point").style.left = `${100 * now.rate}%`;
+  find("point").hidden = !now.ready;
+  find("still").textContent = `${now.ready ? `${errors(now)} ` : ""}${advice(now.bands)}`;
+  find("bands").replaceChildren(...now.bands.map(bandLine));
 }
 
-function bandLine(number, band) {
-  const told = band ? band.wrong + band.right : 0;
+function bandLine(band, number) {
+  const told = band.wrong + band.right;
+  const known = band.drawn || !band.rest;
   const name = Object.assign(make("th", "", bandName(number)), { scope: "row" });
-  const cells = [`${count(band?.wrong ?? 0)} of ${count(told)}`, told ? rate(band.rate) : "–"];
-  return make("tr", "", name, ...cells.map((text) => make("td", "", text)), make("td", "", told ? interval(band) : ""));
+  const cells = [`${count(band.wrong)} of ${count(told)}`, known ? rate(band.rate) : "–"];
+  return make("tr", "", name, ...cells.map((text) => make("td", "", text)), make("td", "", known ? interval(band) : ""));
 }
 
 function afterCheck() {

@@ -92,7 +92,7 @@ function acceptAlike() {
   const rows = checking ? [] : alike(item);
   if (rows.length < 2) return say("No other undecided row has these labels and so low a quality.");
   const labels = [item.given, item.suggested].map((label) => `“${label}”`).join(" to ");
-  const limit = item.quality === null ? "" : ` and a label quality of at most ${short(item.quality)}`;
+  const limit = item.quality === null ? "" : ` and a label quality ${item.quality < 0.001 ? "below 0.001" : `of at most ${short(item.quality)}`}`;
   ask(`Relabel ${count(rows.length)} rows from ${labels}?`,
     `These are all undecided rows with these labels${limit}. Undo takes them back together.`,
     `Relabel ${count(rows.length)} rows`, () => {
