@@ -86,6 +86,18 @@ def test_decisions_are_measured_live_and_skipped_rows_do_not_count(tmp_path: Pat
     assert page.locator("#rate").inner_text() == line
 
 
+def test_the_whole_check_works_by_keys_alone(tmp_path: Path, tab: Any) -> None:
+    page = tab().open(written(tmp_path, sampled()))
+    press(page, "c")
+    for _ in range(10):
+        press(page, "dkk")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "list"
+    assert "from 30 checked rows" in page.locator("#rate").inner_text()
+    press(page, "cuuk")  # clears the row where it goes on, which is undecided
+    assert page.locator("#place").inner_text() == "32 of 36"
+
+
 def test_where_nothing_is_wrong_going_on_is_hardly_worth_it(tmp_path: Path, tab: Any) -> None:
     page = tab().open(written(tmp_path, sampled()))
     page.click("#begin")

@@ -80,9 +80,16 @@ def _noise_rate(audited: Audited) -> NoiseRateSummary | None:
     return NoiseRateSummary(floor, ceiling, found.verdict, bool(audited.problem.settings.crisp))
 
 
-def report(audited: Audited, key: str, folder: Path | None = None) -> Report:
-    """Return the contents of the page."""
-    problem, weights, sample = audited.problem, audited.weights, _sample(audited)
+def report(audited: Audited, key: str, folder: Path | None = None, sample: Sample | None = None) -> Report:
+    """Return the contents of the page.
+
+    Args:
+        audited: what was found.
+        key: browsers keep decisions under it.
+        folder: of the run, for the commands that the page shows.
+        sample: rows to check for the noise rate, by bands of the ranking.
+    """
+    problem, weights = audited.problem, audited.weights
     counts, removed = _count_classes(audited), weights.removed.cpu().numpy()
     return Report(
         title="the frame" if problem.source.path is None else problem.source.path.name,
@@ -109,11 +116,6 @@ def report(audited: Audited, key: str, folder: Path | None = None) -> Report:
         folder=None if folder is None else str(folder),
         corrected=f"corrected{suffix_for(problem.source)}",
     )
-
-
-def _sample(audited: Audited) -> Sample | None:
-    """The rows to check for the noise rate."""
-    return None
 
 
 def _issues(audited: Audited, sample: Sample | None) -> Iterator[LabelIssue]:

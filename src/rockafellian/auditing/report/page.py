@@ -8,7 +8,6 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.resources import files
 from itertools import accumulate
 from typing import Any
@@ -130,8 +129,12 @@ def _data(report: Report) -> dict[str, Any]:
         "classes": list(report.classes),
         "columns": columns,
         "issues": [_fields(issue, columns) for issue in report.issues],
-        "sample": None if report.sample is None else asdict(report.sample),
+        "sample": report.sample and _sampled(report.sample),
     }
+
+
+def _sampled(sample: Sample) -> dict[str, Any]:
+    return {"bands": list(map(int, sample.bands)), "drawn": [[int(row), int(band)] for row, band in sample.drawn]}
 
 
 def _fields(issue: LabelIssue, columns: Sequence[str]) -> list[Any]:

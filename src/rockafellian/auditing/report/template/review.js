@@ -11,7 +11,7 @@ const MOVES = {
 const DOES = { ...Object.fromEntries(WORDS.map((word) => [word, () => decide(word)])), undo };
 const KEYS = new Map(Object.entries({
   ...MOVES, k: DOES.keep, r: DOES.relabel, d: DOES.drop, Delete: DOES.drop, s: DOES.skip, u: undo, a: acceptAlike,
-  Escape: () => check(false), "/": () => filters.search.focus(),
+  c: () => check(true), Escape: () => check(false), "/": () => filters.search.focus(),
 }));
 const WALKS = /^(Arrow|Page|Home$|End$|.$)/; // keys that change a closed select
 
