@@ -185,6 +185,13 @@ def test_texts_and_tables_are_compact(tmp_path: Path, tab: Any, kind: str) -> No
     assert area["height"] / box["height"] >= 6
 
 
+def test_long_numbers_are_short_in_the_list_and_whole_beside_it(tmp_path: Path, tab: Any) -> None:
+    values = {"height": "-1.959881624692813", "id": "1234567890", "version": "1.2.33333333"}
+    page = tab().open(written(tmp_path, report([issue(1, values=values)], kind="table")))
+    assert shown(page) == ["height -1.96 · id 1234567890 · version 1.2.33333333"]
+    assert "-1.959881624692813" in page.locator("#content").inner_text()
+
+
 def test_numbers_are_shown_only_where_they_tell_rows_apart(tmp_path: Path, tab: Any) -> None:
     rows = [issue(0, quality=0.0, probability=0.9999), issue(1, quality=0.25, probability=0.6)]
     page = tab().open(written(tmp_path, report(rows)))

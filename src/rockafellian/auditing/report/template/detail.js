@@ -32,8 +32,11 @@ function image(item, className) {
   return picture;
 }
 
+/** A long decimal number in four digits, for the list; anything else as it is. */
+const brief = (value) => (/^-?\d+\.\d{5,}$/.test(value) ? String(Number(Number(value).toPrecision(4))) : value);
+
 function excerpt(item) {
-  const word = ([name, value]) => (item.image ? value : `${name} ${value}`);
+  const word = ([name, value]) => (item.image ? value : `${name} ${brief(value)}`);
   const text = item.text ?? pairs(item).map(word).join("  ·  ");
   return text.slice(0, 240) || item.id;
 }
