@@ -1,6 +1,3 @@
-import base64
-import csv
-import io
 import json
 import re
 import time
@@ -13,11 +10,11 @@ import pytest
 from browser import reload, until
 from instances import known_rate
 
-from rockafellian.auditing.report.charts import MAX_CLASSES
-from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
+from pages import PIXEL, animals, current, exported, issue, press, report, shown, written
+from rockafellian.auditing.report.charts import MAX_CLASSES, Pairs, class_bars, drawings, pairs
+from rockafellian.auditing.report.contents import LabelIssue, Report, Sample, headline, noise_rate_sentence
 from rockafellian.auditing.report.page import render
 from rockafellian.training.history import Epoch, History
-from rockafellian.weights.sample_weights import Reweighting
 
 HOSTILE = (
     "<script>window.hacked=1</script>",
@@ -28,97 +25,6 @@ HOSTILE = (
     "<!--<script>",
     "<b>bold</b> &lt;",
 )
-PIXEL = (
-    "data:image/png;base64,"
-    + base64.b64encode(
-        bytes.fromhex(
-            "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
-            "0000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
-        )
-    ).decode()
-)
-
-
-def issue(row: int, given: str = "cat", suggested: str | None = "dog", **more: Any) -> LabelIssue:
-    content = more if {"text", "image", "values"} & set(more) else {**more, "text": f"text of {row}"}
-    quality = content.pop("quality", row / 100)
-    probability = content.pop("probability", 0.9)
-    return LabelIssue(
-        row, content.pop("id", f"id-{row}"), given, suggested, quality, probability, "it differs", **content
-    )
-
-
-def trained() -> History:
-    epochs = [Epoch(e, 1 / e, 1 - 0.5 / e, None, 0.8, 0.01 * e, 0.1, 1.0) for e in range(1, 6)]
-    return History(epochs, [Reweighting(5, 1.5, 0.1, 50, 0.05, None, 50, None, None, 1.0, 0.1)])
-
-
-def report(issues: list[LabelIssue], **changes: Any) -> Report:
-    classes = changes.get("classes") or ["cat", "dog", "owl"]
-    n = len(classes)
-    place = {label: number for number, label in enumerate(classes)}
-    matrix = np.zeros((n, n), int)
-    for one in issues:
-        if one.given in place:
-            matrix[place[one.given], place.get(one.suggested or one.given, 0)] += 1
-    settled: dict[str, Any] = {
-        "title": "animals.csv",
-        "key": "run-1",
-        "kind": "texts",
-        "rows": 20_000,
-        "flagged": len(issues),
-        "estimate": known_rate(0.12, 0.1, 0.14),
-        "classes": classes,
-        "class_rows": [20_000 // n] * n,
-        "class_flagged": matrix.sum(1).tolist(),
-        "matrix": matrix.tolist(),
-        "history": trained(),
-        "kept_losses": np.linspace(0, 1, 500),
-        "removed_losses": np.linspace(1.2, 4, 50),
-        "threshold": 1.1,
-        "issues": issues,
-        "facts": {"epochs": "5"},
-        "notices": ["2 rows have no label and were set aside."],
-    }
-    return Report(**{**settled, **changes})
-
-
-def animals() -> Report:
-    return report(
-        [
-            issue(7, "cat", "dog", quality=0.01, probability=0.7, text="a barking cat"),
-            issue(3, "dog", "owl", quality=0.02, probability=0.99, text="it hoots at night"),
-            issue(5, "owl", "cat", quality=0.1, probability=0.8, text="purrs"),
-            issue(1, "cat", None, quality=0.4, probability=None, text="who knows"),
-        ]
-    )
-
-
-def written(folder: Path, content: Report, name: str = "report.html") -> Path:
-    path = folder / name
-    path.write_text(render(content), encoding="utf-8")
-    return path
-
-
-def shown(page: Any) -> list[str]:
-    return page.locator(".item .excerpt").all_inner_texts()  # type: ignore[no-any-return]
-
-
-def current(page: Any) -> str:
-    return page.locator("#name").inner_text()  # type: ignore[no-any-return]
-
-
-def press(page: Any, keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def exported(page: Any, folder: Path) -> tuple[Path, list[list[str]]]:
-    with page.expect_download() as waiting:
-        page.click("#export")
-    path = folder / waiting.value.suggested_filename
-    waiting.value.save_as(path)
-    return path, list(csv.reader(io.StringIO(path.read_bytes().decode("utf-8"), newline="")))
 
 
 def data_of(text: str) -> Any:
@@ -154,20 +60,38 @@ def test_what_is_not_a_number_is_left_out_and_a_million_losses_cost_nothing() ->
     assert time.perf_counter() - start < 5
     data = data_of(text)
     assert data["issues"][0][4] is None
-    kept = data["figures"]["losses"]["data"][0]
-    assert len(kept["x"]) <= 80
-    assert max(kept["x"]) < 20  # the one huge loss does not squeeze the others
-    assert sum(kept["customdata"]) == 999_998
+    kept = re.findall(r"<title>loss about ([^:]+): ([0-9,]+) kept</title>", text)
+    assert len(kept) <= 80
+    assert max(float(loss) for loss, _ in kept) < 20  # the one huge loss does not squeeze the others
+    assert sum(int(count.replace(",", "")) for _, count in kept) == 999_998
 
 
 def test_of_many_classes_the_most_affected_are_shown_and_it_says_so() -> None:
     classes = [f"class {number}" for number in range(150)]
-    text = render(report([issue(n, classes[149], classes[148]) for n in range(9)], classes=classes))
-    data = data_of(text)
-    assert len(data["shown"]) == MAX_CLASSES
-    assert {"class 148", "class 149"} <= set(data["shown"])
-    assert len(data["figures"]["pairs"]["data"][0]["z"]) == MAX_CLASSES
-    assert text.count("Only the 30 most affected of 150 classes are shown.") >= 2
+    many = report([issue(n, classes[149], classes[148]) for n in range(9)], classes=classes)
+    bars, matrix = class_bars(many), pairs(many)
+    assert len(bars) == MAX_CLASSES
+    assert (bars[0].name, bars[0].flagged) == ("class 149", 9)
+    assert matrix == Pairs([149], [148], [[9]], 9)  # without lines of zeros
+    assert render(many).count("Only the 30 most affected of 150 classes are shown.") == 2
+
+
+def test_the_page_is_small_and_draws_its_charts_without_a_library() -> None:
+    text = render(animals())
+    assert len(text) < 120_000
+    assert text.count('<svg class="drawing"') == 3
+    assert "NaN" not in text.partition("<script")[0]
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.0, 0.0], [None, 0.2], [1e-6, 2e-6], [0.3, float("nan"), 0.31]])
+def test_drawings_stay_inside_their_frame(values: list[float | None]) -> None:
+    epochs = [Epoch(e, 1.0, value, None, None, value, 0.1, 1.0) for e, value in enumerate(values, 1)]
+    losses = np.array([value for value in values if value])
+    drawn = drawings(report([], history=History(epochs, []), kept_losses=losses, removed_losses=losses + 7))
+    assert {each.name for each in drawn} >= {"accuracy", "removed"}
+    for each in drawn:
+        numbers = re.findall(r' (?:c?x|c?y|[xy][12])="([^"]+)"', each.svg) + re.findall(r"[\d.]+(?=[, \"])", each.svg)
+        assert all(-1 <= float(number) <= 401 for number in numbers)
 
 
 def test_half_a_surrogate_pair_can_be_written() -> None:
@@ -178,9 +102,9 @@ def test_the_page_opens_from_a_file_without_an_error_or_a_request(tmp_path: Path
     images = [issue(n, image=PIXEL, values={"file": f"{n}.png"}) for n in range(5)]
     opened = tab()
     page = opened.open(written(tmp_path, report(images, kind="images")))
-    page.locator("#charts").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-losses .main-svg")
-    assert page.locator(".chart .main-svg").count() >= 5
+    assert not page.locator("#chart-losses").is_visible()
+    page.click("#training > summary")
+    assert page.locator("#chart-losses rect.removed").first.is_visible()
     assert page.evaluate("document.querySelector('.picture').naturalWidth") == 1
     assert page.locator("h1").inner_text() == "5 of 20,000 rows look mislabeled"
     assert opened.errors == []
@@ -201,24 +125,24 @@ def test_keys_decide_and_move_on_and_a_reload_keeps_it(tmp_path: Path, tab: Any)
     press(page, "k")
     assert current(page) == "id-3 (row 3)"
     press(page, "rd")
-    assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 drop"
+    assert page.locator("#progress").inner_text() == "3 of 4 flagged rows reviewed: 1 keep, 1 relabel, 1 drop"
     reload(page)
-    assert page.locator("#progress").inner_text() == "3 of 4 reviewed: 1 keep, 1 relabel, 1 drop"
+    assert page.locator("#progress").inner_text() == "3 of 4 flagged rows reviewed: 1 keep, 1 relabel, 1 drop"
     assert current(page) == "id-1 (row 1)"  # the first that is left
     press(page, "s")
     assert "1 skip" in page.locator("#progress").inner_text()
-    assert "All rows are reviewed" in page.locator("#message").inner_text()
+    assert "All flagged rows are reviewed" in page.locator("#message").inner_text()
 
 
 def test_undo_takes_back_the_last_decision_and_after_a_move_clears_the_current_one(tmp_path: Path, tab: Any) -> None:
     page = tab().open(written(tmp_path, animals()))
     press(page, "kdu")
     assert current(page) == "id-3 (row 3)"
-    assert page.locator("#progress").inner_text().startswith("1 of 4 reviewed: 1 keep")
+    assert page.locator("#progress").inner_text().startswith("1 of 4 flagged rows reviewed: 1 keep")
     press(page, "rpp")
     assert current(page) == "id-7 (row 7)"
     press(page, "u")
-    assert page.locator("#progress").inner_text() == "1 of 4 reviewed: 0 keep, 1 relabel, 0 drop"
+    assert page.locator("#progress").inner_text() == "1 of 4 flagged rows reviewed: 0 keep, 1 relabel, 0 drop"
 
 
 def test_keys_move_and_are_only_letters_while_typing(tmp_path: Path, tab: Any) -> None:
@@ -228,19 +152,19 @@ def test_keys_move_and_are_only_letters_while_typing(tmp_path: Path, tab: Any) -
         assert current(page) == f"id-{row} (row {row})", key
     press(page, "/kdr")
     assert page.input_value("[name=search]") == "kdr"
-    assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
+    assert page.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed"
     page.fill("[name=search]", "")
     page.focus("#theme")
     press(page, "d")
     page.keyboard.press("Control+d")
-    assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
+    assert page.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed"
 
 
 def test_a_row_without_a_suggestion_is_relabeled_only_to_a_label_that_was_chosen(tmp_path: Path, tab: Any) -> None:
     page = tab().open(written(tmp_path, animals()))
     page.keyboard.press("End")
     page.keyboard.press("r")
-    assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
+    assert page.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed"
     assert "Choose another label" in page.locator("#message").inner_text()
     page.select_option("#label", label="owl")
     page.click("[data-do=relabel]")
@@ -275,7 +199,7 @@ def test_the_list_is_filtered_sorted_and_searched(tmp_path: Path, tab: Any) -> N
     page.fill("[name=search]", "no such thing")
     assert page.locator("#empty").is_visible()
     press(page, "k")
-    assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
+    assert page.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed"
 
 
 def test_under_the_filter_for_undecided_rows_a_decided_one_leaves_the_list(tmp_path: Path, tab: Any) -> None:
@@ -293,11 +217,7 @@ def test_under_the_filter_for_undecided_rows_a_decided_one_leaves_the_list(tmp_p
 
 def test_clicking_a_cell_of_the_matrix_shows_its_rows(tmp_path: Path, tab: Any) -> None:
     page = tab().open(written(tmp_path, animals()))
-    page.locator("#chart-pairs").scroll_into_view_if_needed()
-    area = page.locator("#chart-pairs .nsewdrag")
-    area.wait_for()
-    box = area.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 5 / 6, box["y"] + box["height"] / 2)  # given dog, suggested owl
+    page.get_by_role("button", name="1 rows, given label dog, suggested label owl").click()
     until(page, "document.querySelectorAll('.item').length === 1")
     assert shown(page) == ["it hoots at night"]
     assert page.locator("#review").evaluate("it => it.getBoundingClientRect().top < innerHeight / 2")
@@ -317,7 +237,7 @@ def test_the_export_holds_what_was_chosen_in_row_order_and_can_be_imported(tmp_p
     ]
     path.write_text(path.read_text() + "99,id-99,keep,\r\n1,someone-else,keep,\r\n1,id-1,relabel,unicorn\r\n")
     other = tab().open(source)
-    assert other.locator("#progress").inner_text() == "0 of 4 reviewed"
+    assert other.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed"
     other.set_input_files("#file", path)
     until(other, "document.getElementById('message').textContent")
     assert other.locator("#message").inner_text() == (
@@ -369,9 +289,9 @@ def test_two_reports_do_not_mix_their_decisions(tmp_path: Path, tab: Any) -> Non
     press(page, "kk")
     other = report(list(animals().issues), key="run-2")
     page = opened.open(written(tmp_path, other, "two.html"))
-    assert page.locator("#progress").inner_text() == "0 of 4 reviewed"
+    assert page.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed"
     page = opened.open(tmp_path / "one.html")
-    assert page.locator("#progress").inner_text().startswith("2 of 4 reviewed")
+    assert page.locator("#progress").inner_text().startswith("2 of 4 flagged rows reviewed")
 
 
 def test_without_storage_the_page_works_and_says_that_it_keeps_nothing(tmp_path: Path, tab: Any) -> None:
@@ -382,7 +302,7 @@ def test_without_storage_the_page_works_and_says_that_it_keeps_nothing(tmp_path:
     page = opened.open(written(tmp_path, animals()))
     assert page.locator("#storage").is_visible()
     press(page, "k")
-    assert page.locator("#progress").inner_text().startswith("1 of 4 reviewed")
+    assert page.locator("#progress").inner_text().startswith("1 of 4 flagged rows reviewed")
     page.click("#theme")
     assert opened.errors == []
 
@@ -393,7 +313,7 @@ def test_what_another_wrote_into_the_storage_does_no_harm(tmp_path: Path, tab: A
     for junk in ("no json", "[1]", '{"7": ["explode"], "3": ["relabel", "unicorn"]}'):
         page.evaluate("text => localStorage.setItem('rockafellian:run-1', text)", junk)
         reload(page)
-        assert page.locator("#progress").inner_text() == "0 of 4 reviewed", junk
+        assert page.locator("#progress").inner_text() == "0 of 4 flagged rows reviewed", junk
     assert opened.errors == []
 
 
@@ -419,12 +339,9 @@ def test_hostile_strings_are_shown_as_text_and_never_run(tmp_path: Path, tab: An
         assert text == page.locator("#reason").text_content()
         press(page, "r")
     assert [row[3] for row in exported(page, tmp_path)[1][1:]] == [*HOSTILE[1:], HOSTILE[0]]
-    page.locator("#chart-pairs").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-losses .main-svg")
-    ticks = "".join(page.locator("#chart-by-class .yaxislayer-above text").all_text_contents())
-    assert "<script>window.hacked" in ticks
-    assert "{{7*7}}" in ticks
-    assert "<b>bold</b> &lt;" in ticks  # which plotly would show in bold
+    names = page.locator("#chart-by-class th[scope=row]").all_text_contents()
+    assert sorted(names) == sorted(as_seen)
+    assert set(page.locator("#pairs th[scope=col]").all_text_contents()) == set(as_seen)
     assert page.locator("img").count() == 0
     assert page.evaluate("window.hacked") is None
     assert opened.errors == []
@@ -483,25 +400,32 @@ def test_light_and_dark_differ_and_the_choice_is_kept(tmp_path: Path, tab: Any) 
 
 def test_charts_follow_the_theme(tmp_path: Path, tab: Any) -> None:
     page = tab(color_scheme="light").open(written(tmp_path, animals()))
-    page.locator("#charts").scroll_into_view_if_needed()
-    line = page.locator("#chart-accuracy .lines path").first
-    before = line.evaluate("it => it.style.stroke")
+    line = "getComputedStyle(document.querySelector('#chart-accuracy polyline')).stroke"
+    before = page.evaluate(line)
     page.click("#theme")
-    until(page, "before => document.querySelector('#chart-accuracy .lines path').style.stroke !== before", before)
+    assert page.evaluate(line) != before
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(tmp_path: Path, tab: Any, theme: str) -> None:
-    page = tab(color_scheme=theme).open(written(tmp_path, animals()))
+    rows = [*animals().issues, issue(9, "owl", None, flagged=False, place=0)]
+    page = tab(color_scheme=theme).open(
+        written(tmp_path, report(rows, flagged=4, folder="runs/1", sample=Sample([1], [(9, 0)])))
+    )
     press(page, "krds")
+    exported(page, tmp_path)
+    page.click("#training > summary")
     ratios = page.evaluate(CONTRAST)
     assert len(ratios) > 40
+    page.click("#begin")
+    press(page, "d")
+    ratios += page.evaluate(CONTRAST)
     assert {name: ratio for name, ratio in ratios if ratio < 4.5} == {}
 
 
 #: For each text in sight: what it is, and the ratio of WCAG between its colour and the first background behind it.
 CONTRAST = """() => {
-  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const channels = (colour) => colour.match(/[\\d.]+/g).map((c) => c * (/^color\\(srgb/.test(colour) ? 255 : 1));
   const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
     .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
@@ -529,14 +453,13 @@ def test_a_phone_needs_no_scrolling_sideways_and_has_buttons_for_thumbs(tmp_path
             tmp_path, report(rows, kind=kind, title=wide, notices=[wide], classes=[wide, "dog"], facts={wide: wide})
         )
     )
-    page.locator("#charts").scroll_into_view_if_needed()
-    page.wait_for_selector("#chart-losses .main-svg")
+    page.tap("#training > summary")
     page.tap("#more")
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     for button in page.locator("button:visible").all():
         assert button.bounding_box()["height"] >= 40
     page.tap("[data-do=keep]")
-    assert page.locator("#progress").inner_text().startswith("1 of 30 reviewed")
+    assert page.locator("#progress").inner_text().startswith("1 of 30 flagged rows reviewed")
 
 
 def test_everything_that_can_be_used_has_a_name_for_screen_readers(tmp_path: Path, tab: Any) -> None:
@@ -557,7 +480,6 @@ def test_rows_with_several_labels_are_filtered_by_each_and_relabeled_to_the_sugg
 ) -> None:
     rows = [issue(0, "cat | owl", "cat", text="one"), issue(1, "dog", "dog | owl", text="two")]
     page = tab().open(written(tmp_path, report(rows, multilabel=True)))
-    assert page.locator("#label").count() == 0
     press(page, "rr")
     assert [row[3] for row in exported(page, tmp_path)[1][1:]] == ["cat", "dog | owl"]
     page.select_option("[name=given]", label="owl (1)")

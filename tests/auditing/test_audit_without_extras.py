@@ -18,7 +18,6 @@ USES = {
     "sklearn": AUDIT.replace("'label'", "'label', text='colour', encoder='none'"),
     "PIL": AUDIT,
     "jinja2": AUDIT,
-    "plotly": AUDIT,
     "safetensors": AUDIT,
     "msgspec": AUDIT,
     "pandas": f"{AUDIT}.findings",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,12 +27,14 @@ from rockafellian.auditing.commands.summary import (
     Summary,
 )
 from rockafellian.auditing.data.writing import suffix_for, write_rows
-from rockafellian.auditing.report.contents import LabelIssue, Report
+from rockafellian.auditing.report.contents import LabelIssue, Report, Sample
 from rockafellian.auditing.report.page import render
 from rockafellian.auditing.review.plan import Plan
 
 #: A page lists at most this number of label issues, with this number of bytes of images and texts: phones open it.
 MAX_ISSUES, MAX_BYTES = 20_000, 40_000_000
+#: So many rows that are not flagged follow below, the worst first.
+N_NOT_FLAGGED = 200
 
 
 def write_all(audited: Audited, folder: Path, key: str) -> None:
@@ -47,13 +50,13 @@ def write_all(audited: Audited, folder: Path, key: str) -> None:
     _write_lists(audited, folder)
     write_json(folder / "history.json", {name: history[name] for name in ("epochs", "rounds")})
     write_json(folder / "summary.json", msgspec.to_builtins(summary(audited)))
-    write_report(audited, folder / "report.html", key=key)
+    write_report(audited, folder / "report.html", key=key, folder=folder)
 
 
-def write_report(audited: Audited, path: Path, *, key: str) -> None:
-    """Write the page; browsers keep its decisions under the key."""
+def write_report(audited: Audited, path: Path, *, key: str, folder: Path | None = None) -> None:
+    """Write the page; browsers keep its decisions under the key, and it names the folder of the run in commands."""
     with atomic_write(path) as partial:
-        partial.write_text(render(report(audited, key)), encoding="utf-8")
+        partial.write_text(render(report(audited, key, folder)), encoding="utf-8")
 
 
 def summary(audited: Audited) -> Summary:
@@ -89,12 +92,22 @@ def _noise_rate(audited: Audited) -> NoiseRateSummary | None:
 
 
 def _review(plan: Plan) -> ReviewSummary:
-    bands = [BandSummary(*band) for band in plan.bands]
-    return ReviewSummary(bands, [(int(plan.rows[drawn.place]), drawn.band) for drawn in plan.sample])
+    return ReviewSummary([BandSummary(*band) for band in plan.bands], _drawn_rows(plan))
 
 
-def report(audited: Audited, key: str) -> Report:
-    """Return the contents of the page."""
+def _drawn_rows(plan: Plan) -> list[tuple[int, int]]:
+    """The rows to check first, by index, each with its band."""
+    return [(int(plan.rows[drawn.place]), drawn.band) for drawn in plan.sample]
+
+
+def report(audited: Audited, key: str, folder: Path | None = None) -> Report:
+    """Return the contents of the page.
+
+    Args:
+        audited: what was found.
+        key: browsers keep decisions under it.
+        folder: of the run, for the commands that the page shows.
+    """
     problem, weights = audited.problem, audited.weights
     counts, removed = _count_classes(audited), weights.removed.cpu().numpy()
     return Report(
@@ -115,39 +128,50 @@ def report(audited: Audited, key: str) -> Report:
         threshold=weights.history[-1].threshold if weights.history else None,
         issues=list(_issues(audited)),
         facts=_facts(audited),
-        notices=[*map(str, audited.doubts), *audited.notices],
+        doubts=[str(doubt) for doubt in audited.doubts],
+        notices=audited.notices,
         multilabel=problem.labels.multilabel,
         separator=problem.labels.shown_separator,
+        sample=_sample(audited),
+        folder=None if folder is None else str(folder),
+        corrected="corrected" if problem.source.format == "folder" else f"corrected{suffix_for(problem.source)}",
     )
+
+
+def _sample(audited: Audited) -> Sample:
+    bands = audited.plan.bands
+    expected = [] if audited.estimate is None else [(band.low, band.high) for band in bands]
+    return Sample([band.rows for band in bands], _drawn_rows(audited.plan), expected)
 
 
 def _issues(audited: Audited) -> Iterator[LabelIssue]:
-    """The label issues, lowest quality first, as many as a page can carry."""
-    problem, bytes_left = audited.problem, MAX_BYTES
-    for each in _worst_first(audited).slice(0, MAX_ISSUES).to_pylist():
-        preview = problem.kind.preview(problem.source, each["index"])
+    """The flagged rows and the next worst, as many as a page can carry, and all rows of the sample."""
+    ranking, n_flagged = audited.plan.rows, int(audited.flagged.sum())
+    needed, bytes_left = {drawn.place for drawn in audited.plan.sample}, MAX_BYTES
+    listed = np.r_[: min(n_flagged, MAX_ISSUES), n_flagged : min(n_flagged + N_NOT_FLAGGED, len(ranking))]
+    places = np.union1d(listed, np.fromiter(needed, np.int64))
+    for place, found in zip(places.tolist(), audited.table.take(pa.array(ranking[places])).to_pylist(), strict=True):
+        if bytes_left < 0 and place not in needed:
+            continue
+        preview = audited.problem.kind.preview(audited.problem.source, found["index"])
         bytes_left -= sum(len(str(part)) for part in preview.values())
-        if bytes_left < 0:
-            return
-        yield LabelIssue(
-            index=each["index"],
-            id=each["id"],
-            given=each["given_label"],
-            suggested=each["predicted_label"],
-            quality=each["label_quality"],
-            probability=each["predicted_probability"],
-            reason=each["reason"],
-            **preview,
-        )
+        if bytes_left >= 0 or place in needed:
+            yield _issue(found, place, preview)
 
 
-def _worst_first(audited: Audited) -> pa.Table:
-    """The label issues, lowest quality first; equal qualities by margin, or by loss where there is no margin."""
-    issues = audited.table.filter(audited.table.column("is_label_issue"))
-    margin, loss, quality = (
-        issues.column(name).to_numpy() for name in ("average_margin", "average_loss", "label_quality")
+def _issue(found: Mapping[str, Any], place: int, preview: Mapping[str, Any]) -> LabelIssue:
+    return LabelIssue(
+        index=found["index"],
+        id=found["id"],
+        given=found["given_label"],
+        suggested=found["predicted_label"],
+        quality=found["label_quality"],
+        probability=found["predicted_probability"],
+        reason=found["reason"],
+        flagged=found["is_label_issue"],
+        place=place,
+        **preview,
     )
-    return issues.take(pa.array(np.lexsort((np.where(np.isnan(margin), -loss, margin), quality))))
 
 
 def _write_lists(audited: Audited, folder: Path) -> None:

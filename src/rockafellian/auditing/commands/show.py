@@ -10,7 +10,7 @@ from rockafellian._internal.extras import missing
 from rockafellian._internal.printable import printable
 from rockafellian.auditing.commands.run_folder import SUMMARY, open_run, read_json
 from rockafellian.auditing.commands.summary import ClassCounts, Summary
-from rockafellian.auditing.report.contents import describe_crisp, trust_sentence
+from rockafellian.auditing.report.contents import describe_crisp, expected_sentence, trust_sentence
 
 try:
     from rich.console import Console
@@ -40,14 +40,12 @@ def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     if noise_rate is not None:
         sentences.append(f"noise rate: {noise_rate.verdict}")
         sentences.append(describe_crisp(noise_rate.crisp, noise_rate.floor.low, noise_rate.ceiling.rate))
+        bands = found.review.bands
+        sentences.append(expected_sentence([band.rows for band in bands], [(band.low, band.high) for band in bands]))
     accuracies = {
         "accuracy on given labels": found.accuracy_on_given_labels,
         "validation accuracy": found.validation_accuracy,
     }
-    worst = found.review.bands[:1]
-    sentences += [
-        f"of the {band.rows:,} worst rows {band.low:.0%} to {band.high:.0%} should be wrong" for band in worst
-    ]
     sentences += [f"{name}: {value:.1%}, last epoch" for name, value in accuracies.items() if value is not None]
     sentences += [notice for notice in found.notices if notice not in without]
     sentences.append(f"{found.kind}; inputs: {found.inputs}; {found.epochs} epochs, {found.seconds:.0f} s")

@@ -1,66 +1,59 @@
-"""The charts of a report, by plotly; their colors are those of style.css, so that they follow its theme."""
+"""The charts of a report: numbers for its tables, and small SVG drawings whose colors are those of style.css."""
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rockafellian._internal.extras import missing
 from rockafellian.auditing.report.contents import Floats, Report
 from rockafellian.training.history import History
 
 try:
-    from plotly import graph_objects as go
+    from markupsafe import Markup
 except ImportError as error:
-    raise missing("plotly for the report", "audit") from error
+    raise missing("jinja2 for the report", "audit") from error
 
-#: Classes in a chart, bins of the losses, and letters of a class name on an axis.
-MAX_CLASSES, N_BINS, MAX_LETTERS = 30, 60, 22
-#: Up to this number of classes, the cells of the matrix show their count.
-MAX_NUMBERED = 15
-#: What all figures share; page.js replaces `var(--name)` by the color of the theme.
-LAYOUT: dict[str, Any] = {
-    "template": "none",
-    "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)",
-    "font": {"color": "var(--soft)", "size": 12, "family": "system-ui, sans-serif"},
-    "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-    "hoverlabel": {"bgcolor": "var(--card)", "bordercolor": "var(--edge)", "font": {"color": "var(--ink)"}},
-    "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
-    "height": 300,
-    "dragmode": False,
-}
-AXIS = {
-    "gridcolor": "var(--line)",
-    "linecolor": "var(--line)",
-    "zeroline": False,
-    "ticks": "outside",
-    "ticklen": 6,
-    "tickcolor": "rgba(0,0,0,0)",
-    "automargin": True,
-    "fixedrange": True,
-}
+#: Classes in a chart, and bins of the losses.
+MAX_CLASSES, N_BINS = 30, 60
+#: The size of a drawing, and the space at its left and below it for the axes; it is scaled to the width of the page.
+WIDTH, HEIGHT, LEFT, BELOW, MARGIN = 400.0, 210.0, 46.0, 38.0, 10.0
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A figure with its title and a sentence that says what it shows."""
+class ClassBar:
+    """Rows of a class and how many of them are flagged; the fractions are of the most frequent class."""
+
+    name: str
+    rows: int
+    flagged: int
+    rows_fraction: float
+    flagged_fraction: float
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Flagged rows, given (down) against suggested (across), by the numbers of the classes; without empty lines."""
+
+    given: list[int]
+    suggested: list[int]
+    counts: list[list[int]]
+    most: int
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart as SVG, its title, a sentence that says what it shows, and the names of its colors."""
 
     name: str
     title: str
     caption: str
-    figure: go.Figure
-
-
-def charts(report: Report) -> list[Chart]:
-    """Return all charts that have something to show."""
-    drawn = _by_class(report), _pairs(report), _accuracy(report.history), _removed(report.history), _losses(report)
-    return [chart for chart in drawn if chart is not None]
+    legend: Mapping[str, str]  # class in style.css -> name
+    svg: Markup
 
 
 def most_affected(report: Report) -> list[int]:
@@ -71,108 +64,131 @@ def most_affected(report: Report) -> list[int]:
     return sorted(np.argsort(-affected, kind="stable")[:MAX_CLASSES].tolist())
 
 
-def _selection_note(report: Report) -> str:
+def selection_note(report: Report) -> str:
+    """Return a sentence that says how many classes are shown, if not all are."""
     n = len(report.classes)
-    return f" Only the {MAX_CLASSES} most affected of {n:,} classes are shown." if n > MAX_CLASSES else ""
+    return f"Only the {MAX_CLASSES} most affected of {n:,} classes are shown." if n > MAX_CLASSES else ""
 
 
-def _plain(text: str) -> str:
-    """Text escaped for plotly, which reads some markup."""
-    return html.escape(" ".join(text.split()), quote=False)
-
-
-def _ticks(names: Sequence[str]) -> dict[str, Any]:
-    short = [name if len(name) <= MAX_LETTERS else f"{name[: MAX_LETTERS - 1]}…" for name in names]
-    return {
-        **AXIS,
-        "showgrid": False,
-        "tickvals": list(range(len(names))),
-        "ticktext": [_plain(name) for name in short],
-    }
-
-
-def _by_class(report: Report) -> Chart | None:
+def class_bars(report: Report) -> list[ClassBar]:
+    """Return the most affected classes, those with the most flagged rows first."""
     order = sorted(most_affected(report), key=lambda number: -report.class_flagged[number])
-    if not order:
-        return None
-    names = [report.classes[number] for number in order]
-    traces = []
-    for label, color, counts in (
-        ("rows", "var(--bar)", report.class_rows),
-        ("flagged", "var(--given)", report.class_flagged),
-    ):
-        values = [int(counts[number]) for number in order]
-        hover = f"%{{customdata}}: %{{x:,}} {label}<extra></extra>"
-        bar = go.Bar(x=values, y=list(range(len(order))), orientation="h", name=label, marker={"color": color})
-        traces.append(bar.update(customdata=[_plain(name) for name in names], hovertemplate=hover))
-    layout = {"barmode": "overlay", "bargap": 0.35, "height": _height(len(order))}
-    axes = {"xaxis": {**AXIS, "rangemode": "tozero"}, "yaxis": {**_ticks(names), "autorange": "reversed"}}
-    caption = "Rows labeled with each class, and how many of them look mislabeled." + _selection_note(report)
-    return Chart("by-class", "Labels by class", caption, go.Figure(traces, {**LAYOUT, **layout, **axes}))
+    most = max((report.class_rows[number] for number in order), default=0) or 1
+    return [
+        ClassBar(report.classes[number], rows, flagged, rows / most, flagged / most)
+        for number in order
+        for rows, flagged in [(int(report.class_rows[number]), int(report.class_flagged[number]))]
+    ]
 
 
-def _height(classes: int) -> int:
-    return min(max(320, 90 + 26 * classes), 900)
-
-
-def _pairs(report: Report) -> Chart | None:
-    order = most_affected(report)
-    counts = np.asarray(report.matrix, dtype=np.int64)
+def pairs(report: Report) -> Pairs | None:
+    """Return the matrix of given and suggested labels, of the most affected classes."""
+    order, counts = np.asarray(most_affected(report), np.int64), np.asarray(report.matrix, dtype=np.int64)
     if not counts.any():
         return None
-    names = [report.classes[number] for number in order]
-    cells = [[int(count) or None for count in row] for row in counts[np.ix_(order, order)]]
-    full = [_plain(name) for name in names]
-    hover = [[f"labeled {given}, predicted {suggested}" for suggested in full] for given in full]
-    scale = [[0, "var(--heat-low)"], [1, "var(--heat-high)"]]
-    heat = go.Heatmap(z=cells, customdata=hover, colorscale=scale, zmin=0, showscale=False, xgap=2, ygap=2)
-    heat.update(hoverongaps=False, hovertemplate="%{customdata}: %{z:,}<extra></extra>")
-    if len(order) <= MAX_NUMBERED:
-        heat.update(texttemplate="%{z}")
-    across = {**_ticks(names), "title": {"text": "predicted", "standoff": 14}}
-    down = {**_ticks(names), "title": {"text": "labeled", "standoff": 14}, "autorange": "reversed"}
-    figure = go.Figure([heat], {**LAYOUT, "height": _height(len(order)), "xaxis": across, "yaxis": down})
-    caption = "Flagged rows by their label and the predicted one. Click a cell to review its rows."
-    return Chart("pairs", "Labeled and predicted", caption + _selection_note(report), figure)
+    chosen = counts[np.ix_(order, order)]
+    down, across = chosen.any(1), chosen.any(0)
+    shown = chosen[np.ix_(down, across)]
+    return Pairs(order[down].tolist(), order[across].tolist(), shown.tolist(), int(shown.max()))
 
 
-def _over_epochs(lines: Mapping[str, tuple[list[float | None], dict[str, Any]]], epochs: list[int]) -> go.Figure:
-    """Fractions over the epochs; a line without any number is left out."""
-    traces = [
-        go.Scatter(x=epochs, y=values, name=name, line=line, mode="lines" if len(epochs) > 1 else "markers")
-        .update(hovertemplate=f"epoch %{{x}}: %{{y:.1%}} {name}<extra></extra>")
-        .update(connectgaps=True)
-        for name, (values, line) in lines.items()
-        if any(value is not None for value in values)
-    ]
-    across = {**AXIS, "showgrid": False, "title": {"text": "epoch"}}
-    axes = {"xaxis": across, "yaxis": {**AXIS, "tickformat": ".0%", "rangemode": "tozero"}}
-    return go.Figure(traces, {**LAYOUT, **axes, "showlegend": len(traces) > 1})
+def drawings(report: Report) -> list[Drawing]:
+    """Return all drawings that have something to show."""
+    drawn = _losses(report), _accuracy(report.history), _removed(report.history)
+    return [drawing for drawing in drawn if drawing is not None]
 
 
-def _known(values: Iterable[float | None]) -> list[float | None]:
-    return [value if value is not None and math.isfinite(value) else None for value in values]
+@dataclass(frozen=True)
+class _Axes:
+    """Maps numbers to points of a drawing."""
+
+    left: float
+    right: float
+    top: float
+
+    def x(self, value: float) -> float:
+        width = WIDTH - LEFT - MARGIN
+        return round(LEFT + width * (value - self.left) / ((self.right - self.left) or 1), 2)
+
+    def y(self, value: float) -> float:
+        return round(HEIGHT - BELOW - (HEIGHT - BELOW - MARGIN) * value / (self.top or 1), 2)
+
+    def draw(self, name: str) -> Markup:
+        """The axes: fractions upwards, numbers across."""
+        line = Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/><text class="up" x="{}" y="{}">{}</text>')
+        fine = 1 if self.top < 0.05 else 0
+        up = [
+            line.format(LEFT, WIDTH - MARGIN, y, y, LEFT - 6, y + 4, f"{value:.{fine}%}".replace("%", " %"))
+            for value in _ticks(0, self.top, 5)
+            for y in [self.y(value)]
+        ]
+        number = Markup('<text class="across" x="{}" y="{}">{:g}</text>')
+        across = [number.format(self.x(value), HEIGHT - BELOW + 16, value) for value in _ticks(self.left, self.right)]
+        title = Markup('<text class="across" x="{}" y="{}">{}</text>').format((WIDTH + LEFT) / 2, HEIGHT - 5, name)
+        return Markup("").join([*up, *across, title])
 
 
-def _accuracy(history: History) -> Chart | None:
-    lines = {
-        "training": (_known(e.accuracy for e in history.epochs), {"color": "var(--accent)"}),
-        "validation": (_known(e.valid_accuracy for e in history.epochs), {"color": "var(--keep)", "dash": "dash"}),
-    }
-    figure = _over_epochs(lines, [e.epoch for e in history.epochs])
+def _ticks(low: float, high: float, at_most: int = 6) -> list[float]:
+    """Round numbers between two ends, evenly spaced."""
+    if not high > low:
+        return [low]
+    size = 10 ** math.floor(math.log10((high - low) / at_most))
+    step = next(size * factor for factor in (1, 2, 5, 10, 20) if (high - low) / (size * factor) <= at_most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def _svg(axes: _Axes, across: str, parts: Iterable[Markup]) -> Markup:
+    inside = axes.draw(across) + Markup("").join(parts)
+    return Markup('<svg class="drawing" viewBox="0 0 {:g} {:g}" aria-hidden="true">{}</svg>').format(
+        WIDTH, HEIGHT, inside
+    )
+
+
+def _over_epochs(history: History, lines: Mapping[str, Iterable[float | None]]) -> tuple[Markup | None, list[str]]:
+    """Fractions over the epochs, and the classes of the lines that have a number; None if none has."""
+    epochs = [each.epoch for each in history.epochs]
+    points = {name: _known(zip(epochs, values, strict=True)) for name, values in lines.items()}
+    drawn = {name: found for name, found in points.items() if found}
+    if not drawn:
+        return None, []
+    top = max(value for found in drawn.values() for _, value in found)
+    whole = [epoch for found in drawn.values() for epoch, _ in found]
+    axes = _Axes(min(whole), max(whole), top * 1.05 or 1)
+    return _svg(axes, "epoch", (_line(axes, name, found) for name, found in drawn.items())), list(drawn)
+
+
+def _known(points: Iterable[tuple[int, float | None]]) -> list[tuple[int, float]]:
+    return [(epoch, value) for epoch, value in points if value is not None and math.isfinite(value)]
+
+
+def _line(axes: _Axes, name: str, points: list[tuple[int, float]]) -> Markup:
+    if len(points) == 1:
+        [(epoch, value)] = points
+        return Markup('<circle class="{}" cx="{}" cy="{}" r="3"/>').format(name, axes.x(epoch), axes.y(value))
+    path = " ".join(f"{axes.x(epoch)},{axes.y(value)}" for epoch, value in points)
+    return Markup('<polyline class="{}" points="{}"/>').format(name, path)
+
+
+def _accuracy(history: History) -> Drawing | None:
+    svg, names = _over_epochs(
+        history,
+        {
+            "training": [each.accuracy for each in history.epochs],
+            "validation": [each.valid_accuracy for each in history.epochs],
+        },
+    )
     caption = "How often the prediction equals the given label. With mislabeled rows, it should not always do so."
-    return Chart("accuracy", "Accuracy", caption, figure) if figure.data else None
+    return None if svg is None else Drawing("accuracy", "Accuracy", caption, {name: name for name in names}, svg)
 
 
-def _removed(history: History) -> Chart | None:
-    line = {"color": "var(--given)", "shape": "hv"}
-    lines = {"removed": (_known(e.removed_fraction for e in history.epochs), line)}
-    figure = _over_epochs(lines, [e.epoch for e in history.epochs])
+def _removed(history: History) -> Drawing | None:
+    svg, _ = _over_epochs(history, {"removed": [each.removed_fraction for each in history.epochs]})
     caption = "The fraction of rows that the method removed: they had no weight in training."
-    return Chart("removed", "Removed rows", caption, figure) if figure.data else None
+    return None if svg is None else Drawing("removed", "Removed rows", caption, {}, svg)
 
 
-def _losses(report: Report) -> Chart | None:
+def _losses(report: Report) -> Drawing | None:
     kept, removed = (np.asarray(part, np.float64) for part in (report.kept_losses, report.removed_losses))
     kept, removed = kept[np.isfinite(kept)], removed[np.isfinite(removed)]
     both = np.concatenate([kept, removed])
@@ -182,25 +198,31 @@ def _losses(report: Report) -> Chart | None:
     # A few huge losses would squeeze all others into one bar.
     top = max(float(np.quantile(both, 0.995)), line or 0.0)
     edges = np.histogram_bin_edges(np.minimum(both, top), N_BINS)
-    traces = [
-        _bars(name, color, np.minimum(part, top), edges)
-        for name, color, part in (("kept", "var(--bar)", kept), ("removed", "var(--given)", removed))
+    counts = {
+        name: np.histogram(np.minimum(part, top), edges)[0]
+        for name, part in (("kept", kept), ("removed", removed))
         if len(part)
-    ]
-    across = {**AXIS, "showgrid": False, "title": {"text": "loss"}}
-    axes = {"xaxis": across, "yaxis": {**AXIS, "tickformat": ".0%"}, "barmode": "overlay", "bargap": 0}
-    figure = go.Figure(traces, {**LAYOUT, **axes, "showlegend": True})
+    }
+    axes = _Axes(float(edges[0]), float(edges[-1]), max(float(each.max() / each.sum()) for each in counts.values()))
+    parts = [bar for name, each in counts.items() for bar in _bars(axes, name, each, edges)]
     if line is not None:
-        style = {"color": "var(--ink)", "width": 1.5, "dash": "dot"}
-        figure.add_vline(line, line=style, annotation={"text": "threshold", "font": {"color": "var(--ink)"}})
+        parts.append(_threshold(axes, line))
     more = " The last bar holds all larger losses." if both.max() > top else ""
     caption = "Losses of kept and of removed rows after training, as fractions of each; far apart is good." + more
-    return Chart("losses", "Losses", caption, figure)
+    return Drawing("losses", "Losses", caption, {name: name for name in counts}, _svg(axes, "loss", parts))
 
 
-def _bars(name: str, color: str, losses: Floats, edges: Floats) -> go.Bar:
-    counts = np.histogram(losses, edges)[0]
-    middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    hover = f"loss about %{{x:.3g}}: %{{customdata:,}} {name}<extra></extra>"
-    bar = go.Bar(x=middles.tolist(), y=(counts / len(losses)).tolist(), width=widths.tolist(), name=name)
-    return bar.update(customdata=counts.tolist(), hovertemplate=hover, marker={"color": color, "opacity": 0.75})
+def _bars(axes: _Axes, name: str, counts: NDArray[np.int64], edges: Floats) -> Iterable[Markup]:
+    bar = Markup('<rect class="{}" x="{}" y="{}" width="{:.2f}" height="{:.2f}"><title>{}</title></rect>')
+    for count, left, right in zip(counts, edges[:-1], edges[1:], strict=True):
+        if count:
+            x, y = axes.x(float(left)), axes.y(float(count / counts.sum()))
+            said = f"loss about {(left + right) / 2:.3g}: {count:,} {name}"
+            yield bar.format(name, x, y, axes.x(float(right)) - x, axes.y(0) - y, said)
+
+
+def _threshold(axes: _Axes, value: float) -> Markup:
+    x = axes.x(value)
+    line = Markup('<line class="threshold" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(x, x, MARGIN, axes.y(0))
+    side, shift = ("before", -5) if x > WIDTH / 2 else ("after", 5)
+    return line + Markup('<text class="{}" x="{}" y="{}">threshold</text>').format(side, x + shift, MARGIN + 10)

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.history import History
 
+#: Bands of which at most this fraction should be mislabeled are not worth a word.
+MIN_EXPECTED = 0.05
+
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """A row that looks mislabeled, and what a person sees of it: a text, an image, or values by column."""
+    """A row to review, and what a person sees of it: a text, an image, or values by column."""
 
     index: int  # of the row in the data, from 0
     id: str
@@ -29,6 +32,17 @@ class LabelIssue:
     text: str | None = None
     image: str | None = None  # a data: URI
     values: Mapping[str, str] | None = None
+    flagged: bool = True  # whether it looks mislabeled; others follow below
+    place: int | None = None  # in the ranking of all rows with a label, 0 for the worst
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows drawn at random from each band of the ranking, which a person checks to measure the noise rate."""
+
+    bands: Sequence[int]  # how many rows each has, the worst first
+    drawn: Sequence[tuple[int, int]]  # index of the row and number of its band, in the order of the check
+    expected: Sequence[tuple[float, float]] = ()  # between which fractions of each band should be mislabeled
 
 
 @dataclass(frozen=True)
@@ -49,12 +63,16 @@ class Report:
     kept_losses: Floats
     removed_losses: Floats
     threshold: float | None
-    issues: Sequence[LabelIssue]  # worst first, perhaps not all that are flagged
+    issues: Sequence[LabelIssue]  # flagged rows, perhaps not all, the next worst, and all rows of the sample
     facts: Mapping[str, str]
     notices: Sequence[str]
     multilabel: bool = False  # whether a row may have several labels
     separator: str = " | "  # between several labels of one row
     crisp: bool = False  # whether every row was taken to have one right answer
+    sample: Sample | None = None
+    folder: str | None = None  # of the run, for the commands that use decisions
+    corrected: str = "corrected.csv"  # the file or folder that these commands name
+    doubts: Sequence[str] = ()  # what speaks against the findings, and what to do
 
 
 def trust_sentence(doubts: int) -> str:
@@ -78,6 +96,16 @@ def noise_rate_sentence(report: Report) -> str:
         return "The noise rate was not estimated."
     floor, ceiling = report.estimate
     return f"Noise rate: {report.estimate.verdict}. {describe_crisp(report.crisp, floor.low, ceiling.rate)}"
+
+
+def expected_sentence(band_rows: Sequence[int], expected: Sequence[tuple[float, float]]) -> str:
+    """Return how many of the worst rows should be mislabeled, band by band until hardly any are."""
+    parts: list[str] = []
+    for rows, (low, high) in zip(band_rows, expected, strict=False):
+        if parts and high < MIN_EXPECTED:
+            break
+        parts.append(f"{low:.0%} to {high:.0%} of the {'next' if parts else 'worst'} {rows:,}")
+    return f"Expected to be mislabeled: {', '.join(parts)} rows." if parts else ""
 
 
 def describe_crisp(crisp: bool, floor: float, ceiling: float) -> str:

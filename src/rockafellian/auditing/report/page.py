@@ -6,30 +6,41 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any
 
 from rockafellian._internal.extras import missing
-from rockafellian.auditing.report.charts import Chart, charts, most_affected
-from rockafellian.auditing.report.contents import LabelIssue, Report, headline, noise_rate_sentence
+from rockafellian.auditing.report.charts import class_bars, drawings, pairs, selection_note
+from rockafellian.auditing.report.contents import (
+    LabelIssue,
+    Report,
+    Sample,
+    expected_sentence,
+    headline,
+    noise_rate_sentence,
+    trust_sentence,
+)
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 except ImportError as error:
-    raise missing("plotly and jinja2 for the report", "audit") from error
+    raise missing("jinja2 for the report", "audit") from error
 
 #: Escaped in JSON, so that no string ends the script element, starts a comment, or breaks a line of old JavaScript.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+#: The parts of the script, in their order; the first serves a page without rows too.
+SCRIPTS = ("page.js", "estimate.js", "decisions.js", "list.js", "detail.js", "calibrate.js", "files.js", "review.js")
 
 
 def render(report: Report) -> str:
     """Return the page as text, to be written as UTF-8."""
     _check(report)
-    drawn = charts(report)
-    script, plotly = _script(report), get_plotlyjs()
+    script = _script(report)
     template = Environment(
         loader=PackageLoader("rockafellian.auditing.report", "template"),
         autoescape=True,
@@ -39,14 +50,20 @@ def render(report: Report) -> str:
     ).get_template("report.html.j2")
     page = template.render(
         report=report,
-        charts=drawn,
+        class_bars=class_bars(report),
+        pairs=pairs(report),
+        drawings=drawings(report),
+        selection_note=selection_note(report),
         headline=headline(report),
         noise_rate=noise_rate_sentence(report),
-        policy=_policy(script, plotly),
+        expected=expected_sentence(report.sample.bands, report.sample.expected) if report.sample else "",
+        trust=trust_sentence(len(report.doubts)),
+        listed=sum(issue.flagged for issue in report.issues),
+        commands=_commands(report),
+        policy=_policy(script),
         style=Markup(_part("style.css")),
-        data=Markup(_json(_data(report, drawn))),
+        data=Markup(_json(_data(report))),
         script=Markup(script),
-        plotly=Markup(plotly),
     )
     return page.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be encoded
 
@@ -66,6 +83,26 @@ def _check(report: Report) -> None:
         raise ValueError(
             f"need images as data:image/ URIs, as the page is offline; got {foreign.image!r:.40} in row {foreign.index}"
         )
+    if report.sample:
+        _check_sample(report.sample, {issue.index: issue.place for issue in report.issues})
+
+
+def _check_sample(sample: Sample, places: Mapping[int, int | None]) -> None:
+    ends = [0, *accumulate(sample.bands)]
+    for row, band in sample.drawn:
+        place = places.get(row)
+        if place is None:
+            raise ValueError(f"need every row of the sample among the issues, with its place; row {row} is not")
+        if not (0 <= band < len(sample.bands) and ends[band] <= place < ends[band + 1]):
+            raise ValueError(f"need the band of each row of the sample, got {band} for row {row} at place {place}")
+
+
+def _commands(report: Report) -> list[str]:
+    """The commands that use exported decisions, for a shell."""
+    if report.folder is None:
+        return []
+    run, out = shlex.quote(report.folder), shlex.quote(report.corrected)
+    return [f"rockafellian apply {run} decisions.csv --out {out}", f"rockafellian retrain {run} decisions.csv"]
 
 
 def _part(name: str) -> str:
@@ -73,16 +110,15 @@ def _part(name: str) -> str:
 
 
 def _script(report: Report) -> str:
-    review = _part("review.js") if report.issues else ""
-    return f'"use strict";\n(() => {{\n{_part("page.js")}\n{review}}})();\n'
+    parts = "\n".join(map(_part, SCRIPTS if report.issues else SCRIPTS[:1]))
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
-def _policy(*scripts: str) -> str:
-    """The content security policy: only these scripts run, and nothing is sent or fetched."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+def _policy(script: str) -> str:
+    """The content security policy: only this script runs, and nothing is sent or fetched."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -92,28 +128,32 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(UNSAFE)
 
 
-def _data(report: Report, drawn: Iterable[Chart]) -> dict[str, Any]:
-    """The data of page.js and review.js."""
+def _data(report: Report) -> dict[str, Any]:
+    """The data of the script."""
     columns = list(dict.fromkeys(name for issue in report.issues for name in issue.values or ()))
-    shown = [report.classes[number] for number in most_affected(report)]
     return {
         "key": report.key,
+        "kind": report.kind,
         "multilabel": report.multilabel,
         "separator": report.separator,
         "classes": list(report.classes),
         "columns": columns,
         "issues": [_fields(issue, columns) for issue in report.issues],
-        "figures": {chart.name: json.loads(chart.figure.to_json()) for chart in drawn},
-        "shown": shown,
+        "sample": report.sample and _sampled(report.sample),
     }
 
 
+def _sampled(sample: Sample) -> dict[str, Any]:
+    return {"bands": list(map(int, sample.bands)), "drawn": [[int(row), int(band)] for row, band in sample.drawn]}
+
+
 def _fields(issue: LabelIssue, columns: Sequence[str]) -> list[Any]:
-    """One label issue without the names of its fields, which would be most of a long list."""
+    """One row without the names of its fields, which would be most of a long list."""
     suggested = None if issue.suggested == issue.given else issue.suggested
     values = None if issue.values is None else [issue.values.get(name) for name in columns]
     numbers = [_rounded(issue.quality), _rounded(issue.probability)]
-    return [issue.index, issue.id, issue.given, suggested, *numbers, issue.reason, issue.text, issue.image, values]
+    shown = [issue.reason, issue.text, issue.image, values]
+    return [issue.index, issue.id, issue.given, suggested, *numbers, *shown, issue.flagged, issue.place]
 
 
 def _rounded(value: float | None) -> float | None:
