@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -68,6 +68,10 @@ noise-rate: .venv/.installed-bench
 # Right labels of uncertain outcomes, real tables among them: what is claimed and removed. Then its page.
 ambiguous: .venv/.installed-bench
 	$(BIN)/python benchmarks/ambiguous.py
+
+# What thirty decisions tell about the noise rate, simulated: half an hour. Then its page.
+review: .venv/.installed-rivals
+	$(BIN)/python benchmarks/review.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py
