@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -72,6 +72,10 @@ ambiguous: .venv/.installed-bench
 # What thirty decisions tell about the noise rate, simulated: half an hour. Then its page.
 review: .venv/.installed-rivals
 	$(BIN)/python benchmarks/review.py
+
+# Label errors of IMDb's test set that people have confirmed; needs their list, see benchmarks/natural_errors.py.
+natural-errors: .venv/.installed-rivals
+	$(BIN)/python benchmarks/natural_errors.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py

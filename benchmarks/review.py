@@ -191,11 +191,11 @@ def render(record: Record) -> str:
     """Return the page of a record."""
     cells = record["cases"]
     about = (
-        f"Each case is trained once with `RRM()` (`crisp=True` but for ambiguous ones, seed {SEED}). Then {RUNS} reviews "
-        "are simulated: rows drawn from five bands of the ranking are checked by a person who is always right, and the "
-        "noise rate is estimated from these decisions alone. Ambiguous labels that were drawn as such count as right. "
-        "The number of bands and the kind of interval were chosen on seed 21 of other cells of the same data; the drawn "
-        "sets and rare classes were not looked at before. Test rows have clean labels."
+        f"Each case is trained once with `RRM()` (`crisp=True` but for ambiguous ones, seed {SEED}). Then {RUNS} "
+        "reviews are simulated: a person who is always right checks rows drawn from five bands of the ranking, and "
+        "the noise rate is estimated from these decisions alone. Ambiguous labels that were drawn as such count as "
+        "right. The number of bands and the kind of interval were chosen on seed 21 of other cells of the same data; "
+        "the drawn sets and rare classes were not looked at before. Test rows have clean labels."
     )
     return pages.page(
         "What thirty decisions tell",
@@ -206,8 +206,8 @@ def render(record: Record) -> str:
         pages.table(
             ("case", "kind", "true rate", *_heads()), [_review_row(name, cell) for name, cell in cells.items()]
         ),
-        "## Expected before any decision\n\nBy band of the ranking, the worst first: rows, expected fractions wrong, from "
-        "the floor to the ceiling, and the true one.",
+        "## Expected before any decision\n\nBy band of the ranking, the worst first: rows, expected fractions wrong, "
+        "from the floor to the ceiling, and the true one.",
         pages.table(("case", *(f"band {n}" for n in range(1, 6))), [_band_row(*each) for each in cells.items()]),
         "## Errors found from the worst on\n\nThe part of all errors among the worst 1, 5 and 10 % of the rows; by "
         "cleanlab's ranking, from five trainings, in parentheses.",
@@ -235,10 +235,10 @@ def _sentences(cells: Record) -> str:
     widths = _widths(cells)
     gains = [after - before for before, after in (cell["accuracy"] for cell in cells.values())]
     return (
-        f"After thirty decisions the 90 % interval of the noise rate is {100 * widths[0]:.0f} points wide on average over "
-        f"{len(cells)} cases, after a hundred {100 * widths[-1]:.0f}; it holds the truth in at least "
-        f"{min(_coverages(cells)):.0%} of the reviews of every case. Training again with a hundred decisions changes the "
-        f"accuracy by {100 * min(gains):+.1f} to {100 * max(gains):+.1f} points."
+        f"After thirty decisions the 90 % interval of the noise rate is {100 * widths[0]:.0f} points wide on average "
+        f"over {len(cells)} cases, after a hundred {100 * widths[-1]:.0f}; it holds the truth in at least "
+        f"{min(_coverages(cells)):.0%} of the reviews of every case. Training again with a hundred decisions changes "
+        f"the accuracy by {100 * min(gains):+.1f} to {100 * max(gains):+.1f} points."
     )
 
 

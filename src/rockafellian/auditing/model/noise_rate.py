@@ -73,11 +73,12 @@ def _predict_out_of_sample(problem: Problem, progress: Progress) -> tuple[NDArra
     with counting(progress, "estimating the noise rate") as on_progress:
         for held_out in folds:
             on_progress(len(predicted), len(folds))
-            predicted.append(_predict_fold(held_out, problem))
+            predicted.append(predict_fold(held_out, problem))
     return torch.cat(predicted).numpy(), problem.targets[torch.cat(list(folds))]
 
 
-def _predict_fold(held_out: Tensor, problem: Problem) -> Tensor:
+def predict_fold(held_out: Tensor, problem: Problem) -> Tensor:
+    """Return the probabilities of the classes for some rows, by a network trained on all others."""
     kept = torch.ones(len(problem.rows), dtype=torch.bool)
     kept[held_out] = False
     x, y = problem.inputs, problem.targets
