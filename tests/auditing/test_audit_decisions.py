@@ -100,7 +100,10 @@ def test_the_commands_apply_and_retrain_report_what_is_known_now(
     assert result["reviewed"]["found"] == wrong[sampled(found, 60)].sum()
     settings = json.loads((tmp_path / "again" / "settings.json").read_text())
     assert settings["decisions"] is not None
-    assert 0 < settings["settings"]["contamination"] < 0.3
+    summary = json.loads((tmp_path / "again" / "summary.json").read_text())
+    assert summary["noise_rate"]["floor"]["rate"] == pytest.approx(
+        wrong.mean() - result["reviewed"]["found"] / 600, abs=0.1
+    )
     assert command(monkeypatch, "show", tmp_path / "again", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 600
 

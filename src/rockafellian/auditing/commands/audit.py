@@ -143,14 +143,14 @@ class Audited:
 
     def retrain(self, *decisions: Any, progress: Progress = "auto") -> Audited:
         """Train again with the decisions of one or more people, whose rows are then never removed."""
-        from rockafellian.auditing.commands.retrain import with_reviewed_rate
+        from rockafellian.auditing.commands.retrain import noise_rate_by_review
         from rockafellian.auditing.commands.run import audit_prepared
         from rockafellian.auditing.model.problem import prepare
 
         decided, source = self._read(decisions), self.problem.source
-        settings = with_reviewed_rate(self.problem.settings, self.plan.reviewed(decided), len(source))
+        rate = noise_rate_by_review(self.plan.reviewed(decided))
         data = source.path if source.frame is None else source.frame
-        return audit_prepared(prepare(data, settings, None, progress, decided), progress=progress)
+        return audit_prepared(prepare(data, self.problem.settings, None, progress, decided, rate), progress=progress)
 
     def _read(self, decisions: Sequence[Any]) -> Mapping[int, Decision]:
         from rockafellian.auditing.review.decisions import read_decisions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from rockafellian.auditing.model.comparison import compare
 from rockafellian.auditing.model.problem import prepare
 from rockafellian.auditing.review.decisions import read_decisions
 from rockafellian.auditing.review.estimate import Reviewed
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.progress import Progress
 
 #: The noise rate of a review is used once it is known this well: the width of its 90 % interval.
@@ -48,12 +48,14 @@ def retrain(
     findings = read_findings(finished, source)
     joined = read_decisions(decisions, findings.column("id").to_pylist())
     reviewed = read_plan(finished, findings).reviewed(joined.agreed)
-    old = read_settings(finished)
-    new = with_reviewed_rate(old, reviewed, len(findings))
+    settings, rate = read_settings(finished), noise_rate_by_review(reviewed)
     where = data or (finished.path(FRAME) if finished.description.data is None else Path(finished.description.data))
-    first = prepare(where, old, progress=progress)
-    accuracies = compare(first, prepare(where, new, progress="quiet", decisions=joined.agreed), progress)
-    audited = run(where, new, out=out, force=force, progress=progress, say=say, decisions=joined.agreed)
+    before = prepare(where, settings, progress=progress)
+    after = prepare(where, settings, progress="quiet", decisions=joined.agreed, noise_rate=rate)
+    accuracies = compare(before, after, progress)
+    audited = run(
+        where, settings, out=out, force=force, progress=progress, say=say, decisions=joined.agreed, noise_rate=rate
+    )
     return Retrained(audited, *accuracies, reviewed, joined.notices)
 
 
@@ -63,9 +65,7 @@ def read_settings(finished: FinishedRun) -> Settings:
     return Settings(**{**stored, "label": tuple(stored["label"])})
 
 
-def with_reviewed_rate(settings: Settings, reviewed: Reviewed, rows: int) -> Settings:
-    """Return settings that remove as many rows as the review still expects to be wrong, if it is sure enough."""
-    rate, low, high = reviewed.noise_rate
-    if high - low > MAX_WIDTH:
-        return settings
-    return replace(settings, contamination=min(reviewed.still_expected / max(rows, 1), rate))
+def noise_rate_by_review(reviewed: Reviewed) -> NoiseRate | None:
+    """Return the noise rate that is left after the corrections, if the review is sure enough."""
+    _, low, high = reviewed.noise_rate
+    return NoiseRate(reviewed.remaining, reviewed.remaining) if high - low <= MAX_WIDTH else None

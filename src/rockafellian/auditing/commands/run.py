@@ -41,6 +41,7 @@ from rockafellian.auditing.model.findings import findings_table
 from rockafellian.auditing.model.problem import Problem, prepare
 from rockafellian.auditing.model.rrm_training import train
 from rockafellian.auditing.review.decisions import Decision
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.progress import Progress
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -76,10 +77,12 @@ def run(
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
     decisions: Mapping[int, Decision] | None = None,
+    noise_rate: NoiseRate | None = None,
 ) -> Audited:
     """Audit the data and write everything found to a folder: `out`, or a new one in runs/.
 
-    With decisions of people, labels are corrected before, and those rows are never removed.
+    With decisions of people, labels are corrected before, and those rows are never removed; `noise_rate` is the one
+    that these decisions leave.
     """
     if resume and (out is None or force):
         raise ValueError("need the folder of the run to resume, without --force; pass --resume --out DIR")
@@ -87,7 +90,7 @@ def run(
         check_outside(out, [Path(each) for each in (data, valid) if isinstance(each, str | Path)])
         check_free(out, force=force, resume=resume)
     with _interrupted("stopped before training began; nothing was written"):
-        problem = prepare(data, settings, valid, progress, decisions)
+        problem = prepare(data, settings, valid, progress, decisions, noise_rate)
         for line in _introduction(problem):
             say(printable(line))
         described = _describe(problem, decisions)

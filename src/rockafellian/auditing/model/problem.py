@@ -18,6 +18,7 @@ from rockafellian.auditing.data.reading import Source, is_text_file, read
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.kinds import Features, Kind, choose_kind, encode
 from rockafellian.auditing.review.decisions import Decision, correct
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.progress import Progress
 
 #: Columns that are ids if all their values differ, and the label columns of data that need not name them.
@@ -42,6 +43,7 @@ class Problem:
     conflicts: list[NDArray[np.int64]]  # groups of equal rows with different labels
     notices: list[str]
     trusted: NDArray[np.bool_] | None = None  # of the labeled rows, those that a person has decided
+    noise_rate: NoiseRate | None = None  # from a review
 
 
 def prepare(
@@ -50,6 +52,7 @@ def prepare(
     valid: Any = None,
     progress: Progress = "quiet",
     decisions: Mapping[int, Decision] | None = None,
+    noise_rate: NoiseRate | None = None,
 ) -> Problem:
     """Read and check the data, and the validation data if there are any; return what is trained on.
 
@@ -86,6 +89,7 @@ def prepare(
         conflicts=conflicts,
         notices=_notices(source, labels, conflicts),
         trusted=None if decisions is None else made.trusted[rows],
+        noise_rate=noise_rate,
     )
 
 

@@ -35,11 +35,18 @@ class Reviewed(NamedTuple):
     bands: list[Estimate]
     found: int
     expected: float  # among all rows, those found included
+    rows: int
 
     @property
     def still_expected(self) -> float:
         """How many wrong labels should be among the rows that nobody has checked."""
         return max(self.expected - self.found, 0.0)
+
+    @property
+    def remaining(self) -> Estimate:
+        """The noise rate once those found are corrected."""
+        corrected = self.found / max(self.rows, 1)
+        return Estimate(*(max(each - corrected, 0.0) for each in self.noise_rate))
 
 
 class _Counts(NamedTuple):
@@ -69,7 +76,7 @@ def estimate_from_decisions(band_rows: Sequence[int], sample: Sequence[Drawn], c
     bands = [_estimate(*map(float, band)) for band in zip(*parts, strict=True)]
     spread = (_combine(each, counts.drawn > 0) for each in (below, above))
     whole = _estimate(expected.sum(), *spread, *(float(each.sum()) for each in parts[3:]))
-    return Reviewed(whole, bands, int(counts.wrong.sum()), float(expected.sum()))
+    return Reviewed(whole, bands, int(counts.wrong.sum()), float(expected.sum()), int(counts.rows.sum()))
 
 
 def _count(band_rows: NDArray[np.int_], sample: Sequence[Drawn], checked: Checked) -> _Counts:
