@@ -48,7 +48,7 @@ def test_networks_have_the_size_and_the_logits_they_should(
 
 
 def test_parameters_that_do_not_train_can_be_left_out() -> None:
-    network = networks.tissue_head(10)
+    network = networks.head(10, 2)
     network[0].requires_grad_(False)
     assert parameters(network) - parameters(network, trainable=True) == 10 * 512 + 512
 

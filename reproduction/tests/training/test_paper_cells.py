@@ -17,10 +17,10 @@ from rockafellian_reproduction.training.measures import measure_ranking
 ROBUST = {"method": "RRM", "contamination": 0.4}
 
 
-def tiny(number: int, **changes: object):
+def tiny(number: int, scale: str = "small", **changes: object):
     """A table of the paper at a scale of seconds."""
     table = TABLES[number]
-    return replace(table, small=replace(table.small, **changes))
+    return replace(table, scales={scale: replace(table.scales[scale], **changes)})
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def mnist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cell_is_trained_and_recorded_on_embedded_data(tmp_path) -> None:
-    record = train_cell(TRIAL, "small", ROBUST, seed=1, work=tmp_path)
+    record = train_cell(TRIAL, "paper", ROBUST, seed=1, work=tmp_path)
     assert json.loads(json.dumps(record)) == record
     assert record["rows"] == {"train": 1198, "wrong": 479, "validation": 0, "test": 599}
     assert record["results"]["test accuracy"] > 60
@@ -53,7 +53,7 @@ def test_a_cell_is_trained_and_recorded_on_embedded_data(tmp_path) -> None:
 
 
 def test_a_cell_that_is_interrupted_ends_as_if_it_had_not_been(tmp_path, monkeypatch) -> None:
-    whole = train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "whole")
+    whole = train_cell(TRIAL, "paper", ROBUST, seed=0, work=tmp_path / "whole")
     add_line = EpochLog.__call__
 
     def killed(self: EpochLog, epoch: rk.Epoch) -> None:
@@ -63,17 +63,17 @@ def test_a_cell_that_is_interrupted_ends_as_if_it_had_not_been(tmp_path, monkeyp
 
     monkeypatch.setattr(EpochLog, "__call__", killed)
     with pytest.raises(KeyboardInterrupt):
-        train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "killed")
+        train_cell(TRIAL, "paper", ROBUST, seed=0, work=tmp_path / "killed")
     monkeypatch.undo()
-    resumed = train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "killed")
+    resumed = train_cell(TRIAL, "paper", ROBUST, seed=0, work=tmp_path / "killed")
     for part in ("results", "tested", "bins"):
         assert resumed[part] == whole[part]
     assert len(resumed["rounds"]) == len(whole["rounds"])
 
 
 def test_a_training_that_diverges_is_recorded_as_such(tmp_path) -> None:
-    table = replace(TRIAL, small=replace(TRIAL.small, learning_rate=1e30))
-    record = train_cell(table, "small", ROBUST, seed=0, work=tmp_path)
+    table = replace(TRIAL, scales={"paper": replace(TRIAL.paper, learning_rate=1e30)})
+    record = train_cell(table, "paper", ROBUST, seed=0, work=tmp_path)
     assert record["results"] == {}
     assert "diverged" in record["diverged"]
 
@@ -97,7 +97,7 @@ def test_the_attacked_table_measures_every_eps_in_both_readings(tmp_path) -> Non
 
 @pytest.mark.usefixtures("mnist")
 def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -> None:
-    recipe = replace(TABLES[7].small, train_rows=200, test_rows=40)
+    recipe = replace(TABLES[7].scales["small"], train_rows=200, test_rows=40)
     problem = problems.make(recipe, 0.25, seed=3)
     assert (len(problem.wrong), int(problem.wrong.sum())) == (160, 40)
     assert problem.valid is not None
@@ -129,7 +129,7 @@ def test_positive_comments_are_reduced_to_the_prevalence(monkeypatch) -> None:
     labels = torch.arange(400) % 2
     monkeypatch.setattr(problems.datasets, "comments", lambda _: (texts, labels))
     monkeypatch.setattr(problems.datasets, "word_vectors", Vectors)
-    recipe = replace(TABLES[8].small, train_rows=200, prevalence=0.1, tokens=3)
+    recipe = replace(TABLES[8].scales["small"], train_rows=200, prevalence=0.1, tokens=3)
     problem = problems.make(recipe, 0.0, seed=0)
     given = torch.cat([problem.train[1], problem.test[1]])
     assert given.shape == (200, 6)
@@ -153,7 +153,7 @@ def test_reviews_are_split_by_seed_from_a_fixed_selection(monkeypatch, tmp_path)
     monkeypatch.setattr(
         problems.encoders, "embed", lambda folder, texts, length: torch.tensor([[number(text), 1.0] for text in texts])
     )
-    recipe = replace(TABLES[9].small, train_rows=40, test_rows=20, valid_share=None)
+    recipe = replace(TABLES[9].scales["small"], train_rows=40, test_rows=20, valid_share=None)
     made = [problems.make(recipe, 0.0, seed) for seed in (0, 1)]
     pools = [set(torch.cat([one.train[0], one.test[0]])[:, 0].tolist()) for one in made]
     assert pools[0] == pools[1]
@@ -192,7 +192,7 @@ def test_weak_labels_leave_a_quarter_of_the_positives_true(monkeypatch, tmp_path
         lambda network, images, size: images.float().mean((1, 2)).repeat(1, 683)[:, :2048],
     )
     monkeypatch.setattr(problems, "TISSUE_ROWS", {"train": (100, 700), "test": (80, 80)})
-    problem = problems.make(TABLES[10].small, 0.75, seed=0)
+    problem = problems.make(TABLES[10].scales["small"], 0.75, seed=0)
     given, wrong = problem.train[1], problem.wrong
     assert float(wrong[given == 1].float().mean()) == pytest.approx(0.75, abs=0.01)
     assert not wrong[given == 0].any()

@@ -6,15 +6,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from rockafellian_reproduction.pages.rows import Ours, collect
-from rockafellian_reproduction.tables import TABLES, Cell, Scale, Table
+from rockafellian_reproduction.tables import SCALES, TABLES, Cell, Scale, Table
 from rockafellian_reproduction.tables.figures import BINS, CPLEX_SECONDS, TABLE_5
 from rockafellian_reproduction.training.jobs import OTHER_NAMES, load_records
 from rockafellian_reproduction.training.records import Record, default_folder, record_file
 
-SCALES: tuple[Scale, ...] = get_args(Scale)
 #: Table 5 is read from one cell of Table 4; Table 6 is not a result.
 NUMBERS = tuple(sorted([*TABLES, 5]))
 NAMES = {str(number): number for number in NUMBERS} | {
@@ -61,7 +60,7 @@ class Report:
     def fullest(self, number: int) -> Comparison:
         """Return a table at the scale with more cells run, the paper's if equal; without records if there are none."""
         found = [made for made in self.comparisons if made.number == number]
-        return max(found, key=lambda made: made.cells_run, default=Comparison(number, self.scales[-1], ()))
+        return max(found, key=lambda made: made.cells_run, default=Comparison(number, "paper", ()))
 
 
 class Step(NamedTuple):
@@ -100,7 +99,7 @@ def load(name: str | None = None, scale: str | None = None, results: Path | None
     found = tuple(comparison for comparison in made if comparison.records)
     if not found:
         name = name or "3"
-        size = scale or ("paper" if name == "3" else "small")
+        size = scale or Comparison(NAMES[name], "paper", ()).table.answers
         raise FileNotFoundError(
             f"need records made with the present settings, found none in {folder}; "
             f"make them by: rockafellian reproduce {name} --scale {size}"
@@ -110,7 +109,7 @@ def load(name: str | None = None, scale: str | None = None, results: Path | None
 
 def _records(number: int, scale: Scale, results: Path) -> list[Record]:
     table = Comparison(number, scale, ()).table
-    found = load_records(table, scale, results)
+    found = [record for record in load_records(table, scale, results) if not record.get("variant")]
     for record in found:
         if missing := sorted(FIELDS - record.keys()):
             raise ValueError(

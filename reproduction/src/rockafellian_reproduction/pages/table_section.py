@@ -28,7 +28,7 @@ from rockafellian_reproduction.tables.figures import BINS, Figure
 
 def title(comparison: Comparison) -> str:
     """Return the title of a table at its scale."""
-    number, scale = comparison.number, {"paper": "the paper's scale", "small": "the small scale"}[comparison.scale]
+    number, scale = comparison.number, f"{comparison.scale} scale"
     words = "evolution of u at 20 % contamination" if number == 5 else comparison.table.title
     return f"{words if number == 10 else f'Table {number}: {words}'}, {scale}"
 
@@ -53,23 +53,23 @@ def results(comparison: Comparison) -> Iterator[Block]:
 
 def settings(comparison: Comparison) -> Iterator[Block]:
     """Yield how the text of the paper was read, and what differs from it."""
-    table, small = comparison.table, comparison.scale == "small"
+    table, scale = comparison.table, comparison.scale
     yield Text("How the text of the paper was read:")
     yield Points(list(table.readings))
     if used := substitutes(comparison):
         yield Text("What replaces data or networks that are not available:")
         yield Points(used)
-    if small:
-        yield Text("What the small scale changes:")
-        yield Points(table.paper.changes(table.small))
-        if table.chosen:
-            yield Text(table.chosen)
+    if changes := table.paper.changes(table.scales[scale]):
+        yield Text(f"What the {scale} scale changes:")
+        yield Points(changes)
+    if scale in table.chosen:
+        yield Text(table.chosen[scale])
 
 
 def substitutes(comparison: Comparison) -> list[str]:
     """Return what was replaced at this scale; only Table 8 needs substitutes at the paper's scale too."""
     table = comparison.table
-    return list(table.substitutes) if comparison.scale == "small" or table.number == 8 else []
+    return list(table.substitutes) if comparison.scale != "paper" or table.number == 8 else []
 
 
 def join_pairs(named: dict[str, Any]) -> str:

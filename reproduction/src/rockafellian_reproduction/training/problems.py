@@ -14,7 +14,7 @@ from rockafellian import contamination
 from rockafellian.contamination import Noisy
 from rockafellian_reproduction import datasets, networks
 from rockafellian_reproduction.data.words import tokens
-from rockafellian_reproduction.networks import encoders, resnet50
+from rockafellian_reproduction.networks import efficientnet, encoders, resnet50
 from rockafellian_reproduction.networks.features import cached
 from rockafellian_reproduction.tables.kernel import KERNEL
 from rockafellian_reproduction.tables.recipes import Recipe
@@ -88,6 +88,8 @@ def _images(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
     """Return images in an order by seed; MNIST standardized, CIFAR-10 minus the mean image."""
     found = datasets.images(recipe.data, folder)
     rows = _draw(len(found.train_y), recipe.train_rows, seed)
+    if recipe.encoder is not None:
+        return _encoded_images(recipe, found, rows)
     first = slice(recipe.test_rows)
     x, test_x = (_channels_first(part) for part in (found.train_x[rows], found.test_x[first]))
     if recipe.data.startswith("cifar"):
@@ -99,12 +101,34 @@ def _images(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
     return Clean((x, found.train_y[rows]), (test_x, found.test_y[first]), lambda: _image_network(recipe))
 
 
+def _encoded_images(recipe: Recipe, found: datasets.Images, rows: Tensor) -> Clean:
+    """Return images as standardized features of a frozen EfficientNet-Lite0, computed once for all seeds."""
+    assert recipe.image_size is not None
+    size, n = recipe.image_size, len(found.train_y)
+
+    def compute() -> Tensor:
+        return efficientnet.features(efficientnet.load(), torch.cat([found.train_x, found.test_x]), size)
+
+    vectors = cached(f"{recipe.data}-{recipe.encoder}-{size}", compute)
+    deviation, mean = torch.std_mean(vectors[:n])
+    x, test_x = ((part - mean) / deviation for part in (vectors[rows], vectors[n:][: recipe.test_rows]))
+    return Clean(
+        (x, found.train_y[rows]),
+        (test_x, found.test_y[: recipe.test_rows]),
+        lambda: networks.head(vectors.shape[1], int(found.train_y.max()) + 1),
+    )
+
+
 def _channels_first(images: Tensor) -> Tensor:
     return images[:, None].float() if images.ndim == 3 else images.permute(0, 3, 1, 2).float()
 
 
 def _image_network(recipe: Recipe) -> nn.Module:
-    kinds: dict[str, Callable[[], nn.Module]] = {"mnist3": networks.mnist3, "mnist10": networks.mnist10}
+    kinds: dict[str, Callable[[], nn.Module]] = {
+        "mnist3": networks.mnist3,
+        "mnist10": networks.mnist10,
+        "mnist10-valid": networks.mnist10_valid,
+    }
     if recipe.network in kinds:
         network = kinds[recipe.network]()
         return networks.like_torch(network) if recipe.start == "torch" else network

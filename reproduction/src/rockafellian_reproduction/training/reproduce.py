@@ -68,7 +68,7 @@ def run(job: Job, results: Path, work: Path, folder: Path | None = None) -> Reco
         record = job.find(read_records(job.file(results)))
         if record is None:
             record = _same_training(job, results) or train_cell(
-                job.table, job.scale, job.cell, job.seed, work=state, folder=folder
+                job.table, job.scale, job.cell, job.seed, work=state, folder=folder, variant=job.variant
             )
             record |= {"table": job.number, "settings": job.settings}
             add_record(job.file(results), record)
