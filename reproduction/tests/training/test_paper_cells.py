@@ -96,6 +96,88 @@ def test_the_attacked_table_measures_every_eps_in_both_readings(tmp_path) -> Non
 
 
 @pytest.mark.usefixtures("mnist")
+def test_both_validations_are_recorded_and_an_interruption_changes_nothing(tmp_path, monkeypatch) -> None:
+    table = tiny(4, "network", epochs=4, every=1, train_rows=200, test_rows=40, tested_every=1, learning_rate=0.05)
+    cell = {"method": "A-RRM", "contamination": 0.2}
+    whole = train_cell(table, "network", cell, seed=0, work=tmp_path / "whole")
+    published = {figure.measure for figure in table.published}
+    assert {f"attacked validation, {name}" for name in published} < whole["results"].keys()
+    add_line = EpochLog.__call__
+
+    def killed(self: EpochLog, epoch: rk.Epoch) -> None:
+        add_line(self, epoch)
+        if epoch.epoch == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EpochLog, "__call__", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_cell(table, "network", cell, seed=0, work=tmp_path / "killed")
+    assert train_cell(table, "network", cell, seed=0, work=tmp_path / "killed")["results"] == whole["results"]
+
+
+def test_of_several_rows_with_the_least_loss_one_takes_the_freed_weight() -> None:
+    losses = torch.tensor([1e-7, 0.5, 1e-7, 9.0])
+    recipe = TABLES[4].scales["network"]
+    weights = make_weights(recipe, {"method": "A-RRM", "contamination": 0.2}, 4)
+    assert weights is not None
+    one, threshold = weights.rule(losses, torch.ones(4))
+    assert one.tolist() == pytest.approx([1.5, 1, 1, 0.5])
+    assert threshold == pytest.approx(4, abs=1e-6)
+    shared, same = rk.RRM(gamma=2.0, penalty="l1", spread="argmin", mu=0.5)(losses, torch.ones(4))
+    assert shared.tolist() == pytest.approx([1.25, 1, 1.25, 0.5])
+    assert same == threshold
+
+
+def test_clipped_losses_are_for_re_weighting_and_keep_the_gradient_of_an_attack() -> None:
+    problem = problems.Problem((torch.zeros(2, 1), torch.zeros(2)), torch.zeros(2, dtype=bool), None, None, 3, None)
+    logits = torch.tensor([[40.0, 0.0, 0.0], [0.0, 90.0, 0.0]], requires_grad=True)
+    labels = torch.tensor([0, 0])
+    recipe = TABLES[3].recipe("paper", {"reweighted-by": "cce", "elr-beta": "0.9"})
+    for name in ("cce", "mae", "mse", "elr"):
+        loss = make_loss(recipe, {"loss": name, "method": "RRM", "contamination": 0.6}, problem)
+        clipped = loss.eval()(logits, labels)
+        assert clipped.tolist() == pytest.approx([1e-7, 16.118], rel=1e-3)
+        (gradient,) = torch.autograd.grad(clipped.sum(), logits)
+        assert gradient[1].abs().sum() > 1
+    assert loss.beta == 0.9
+    mae = make_loss(recipe, {"loss": "mae", "method": "RRM", "contamination": 0.6}, problem).train()
+    assert mae(logits, labels).tolist() == pytest.approx([0, 2])
+
+
+def test_ours_estimates_the_noise_rate_and_limits_what_a_class_can_lose(tmp_path) -> None:
+    record = train_cell(TRIAL, "paper", ROBUST, seed=1, work=tmp_path, variant={"ours": "yes"})
+    assert record["variant"] == {"ours": "yes"}
+    assert record["recipe"]["ours"]
+    weights = make_weights(TRIAL.recipe("paper", {"ours": "yes"}), ROBUST, 100, seed=1)
+    assert weights is not None
+    assert weights.rule == rk.RRM(crisp=True)
+    assert weights.held_out is not None
+    assert (weights.class_limit, weights.every) == (0.9, 1)
+
+
+@pytest.mark.usefixtures("mnist")
+def test_images_become_features_of_a_frozen_encoder(monkeypatch) -> None:
+    class Means(torch.nn.Module):
+        def extract_features(self, images: torch.Tensor) -> torch.Tensor:
+            assert images.shape[1:] == (3, 112, 112)
+            return images
+
+    colored = problems.datasets.images("cifar-10")
+    colored = Images(*(part[..., None].expand(-1, -1, -1, 3) if part.ndim == 3 else part for part in colored))
+    monkeypatch.setattr(problems.datasets, "images", lambda *_: colored)
+    monkeypatch.setattr(problems, "cached", lambda _, compute: compute())
+    monkeypatch.setattr(problems.efficientnet, "load", Means)
+    problem = problems.make(TABLES[1].scales["features"], 0.2, seed=0)
+    assert problem.train[0].shape == (300, 3)
+    assert problem.test[0].shape == (60, 3)
+    assert int(problem.wrong.sum()) == 60
+    assert float(problem.train[0].mean()) == pytest.approx(0, abs=1e-5)
+    assert float(problem.train[0].std()) == pytest.approx(1, abs=1e-3)
+    assert problem.network()(problem.test[0]).shape == (60, 10)
+
+
+@pytest.mark.usefixtures("mnist")
 def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -> None:
     recipe = replace(TABLES[7].scales["small"], train_rows=200, test_rows=40)
     problem = problems.make(recipe, 0.25, seed=3)

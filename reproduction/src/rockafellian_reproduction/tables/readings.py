@@ -77,15 +77,6 @@ REWEIGHTED_BY = Point(
         ),
     ),
 )
-VALIDATION = Point(
-    "validation",
-    "Are validation rows attacked when the best epoch is chosen?",
-    (
-        Choice("clean", "The authors' script does not attack them."),
-        Choice("attacked", "The text does not say. Recorded with every run.", {"attack_valid": True}),
-    ),
-    robust=False,
-)
 PADDING = Point(
     "network",
     "Which network has 159,254 parameters?",
