@@ -127,7 +127,7 @@ def test_a_block_that_changes_the_shape_projects() -> None:
 
 
 def test_other_depths_are_refused() -> None:
-    with pytest.raises(ValueError, match="need a depth of 8, 20, 34; got 50"):
+    with pytest.raises(ValueError, match="need a depth of 8, 10, 20, 34; got 50"):
         networks.cifar_resnet(50)
 
 

@@ -123,6 +123,16 @@ def test_several_processes_give_what_one_gives_and_recorded_cells_are_skipped(tm
     assert "2 of 2 cells are recorded" in capfd.readouterr().err
 
 
+def test_a_result_is_printed_beside_the_papers_figure(tmp_path: Path, capsys) -> None:
+    (job,) = find_jobs("3", None, ["loss=cce", "method=RRM", "contamination=0.6"])
+    write_record(tmp_path, 3, "paper", record(job.cell, results={"test accuracy": 97.25}, seconds=61.0))
+    reproduce.reproduce([job], results=tmp_path, work=tmp_path)
+    assert "cce RRM 60%, seed 0: test accuracy 97.25 (paper 96); 61 s\n" in capsys.readouterr().err
+    assert reproduce.describe(job, {"diverged": "inf"}) == "diverged: inf"
+    trial = find_jobs("digits")[0]
+    assert reproduce.describe(trial, {"results": {"test accuracy": 90.0}, "seconds": 2.0}) == "test accuracy 90; 2 s"
+
+
 def test_the_command_killed_in_the_middle_resumes(tmp_path: Path) -> None:
     code = "from rockafellian.cli.main import main; main()"
     command = [sys.executable, "-c", code, "reproduce", "digits", "--results", str(tmp_path / "results")]

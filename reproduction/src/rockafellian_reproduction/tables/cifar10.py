@@ -79,4 +79,5 @@ TABLE_2 = Table(
     minutes=_MINUTES,
     readings=_CIFAR_READINGS,
     chosen=_CIFAR_CHOSEN,
+    plain_table=1,
 )

@@ -39,6 +39,7 @@ class Table:
         chosen: how the settings of a scale were chosen
         substitutes: what replaces data or networks that are not available
         pairs: the plain and the robust method
+        plain_table: the table with the plain runs, if this one has none
     """
 
     number: int
@@ -54,6 +55,7 @@ class Table:
     chosen: Mapping[Scale, str] = field(default_factory=dict)
     substitutes: tuple[str, ...] = ()
     pairs: tuple[str, str] = ("ERM", "RRM")
+    plain_table: int | None = None
 
     @property
     def cells(self) -> list[Cell]:
