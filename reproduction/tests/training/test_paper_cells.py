@@ -148,6 +148,7 @@ def test_clipped_losses_are_for_re_weighting_and_keep_the_gradient_of_an_attack(
 def test_ours_estimates_the_noise_rate_and_limits_what_a_class_can_lose(tmp_path) -> None:
     record = train_cell(TRIAL, "paper", ROBUST, seed=1, work=tmp_path, variant={"ours": "yes"})
     assert record["variant"] == {"ours": "yes"}
+    assert record["command"] == "rockafellian reproduce 0 --scale paper --ours"
     assert record["recipe"]["ours"]
     weights = make_weights(TRIAL.recipe("paper", {"ours": "yes"}), ROBUST, 100, seed=1)
     assert weights is not None
@@ -193,6 +194,27 @@ def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -
     assert all(problems.KERNEL[true][given] > 0 for true, given in pairs)
     assert clean.train[0].mean().abs() < 0.2
     assert clean.train[0].std() == pytest.approx(1, abs=0.1)
+
+
+def test_all_reviews_keep_their_official_split(monkeypatch) -> None:
+    texts = Texts([f"train {i}" for i in range(6)], torch.arange(6) % 2, ["a", "b"], torch.tensor([0, 1]))
+    monkeypatch.setattr(problems.datasets, "encoder_folder", lambda _: "folder")
+    monkeypatch.setattr(problems.datasets, "reviews", lambda _: texts)
+    names = []
+
+    def cached(name: str, compute) -> torch.Tensor:
+        names.append(name)
+        return torch.arange(8.0)[:, None]
+
+    monkeypatch.setattr(problems, "cached", cached)
+    recipe = replace(TABLES[9].scales["features"], valid_share=None)
+    first, second = (problems.make(recipe, 0.0, seed) for seed in (0, 1))
+    assert names == ["imdb-official-minilm-256"] * 2
+    for made in (first, second):
+        assert sorted(made.train[0].flatten().tolist()) == list(range(6))
+        assert torch.equal(made.train[1], made.train[0].flatten().long() % 2)
+        assert made.test[0].flatten().tolist() == [6, 7]
+    assert not torch.equal(first.train[0], second.train[0])
 
 
 def test_more_rows_than_there_are_is_an_error() -> None:

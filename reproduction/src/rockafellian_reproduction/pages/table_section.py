@@ -53,7 +53,9 @@ def results(comparison: Comparison) -> Iterator[Block]:
     table, scale = comparison.table, comparison.scale
     found = rows(table, scale, comparison.records)
     yield Text(f"{READINGS[table.measures][0].title}:")
-    yield _lay_out(table, found, rows(table, scale, comparison.under(OURS_VARIANT)))
+    variants = [variant for variant in (*table.shown, OURS_VARIANT) if "ours" in variant and comparison.under(variant)]
+    ours = max(variants, key=len, default=OURS_VARIANT)
+    yield _lay_out(table, found, rows(table, scale, comparison.under(ours)), ours)
     beyond = sum(row.beyond for row in found)
     mean, run = mean_difference(found), sum(row.difference is not None for row in found)
     if mean is not None:
@@ -159,7 +161,7 @@ def printable(value: object) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in str(value))
 
 
-def _lay_out(table: Table, found: Sequence[Row], ours: Sequence[Row]) -> Grid:
+def _lay_out(table: Table, found: Sequence[Row], ours: Sequence[Row], variant: Variant) -> Grid:
     """Return rows and columns as in the paper, each entry ours and theirs; where our variant was run, beside it."""
     entries = {}
     own = {(*row.figure.cell.items(), row.measure): row for row in ours if row.figure.cell["method"] == table.pairs[1]}
@@ -168,7 +170,8 @@ def _lay_out(table: Table, found: Sequence[Row], ours: Sequence[Row]) -> Grid:
         entries[side, head] = _format_row(row)
         better = own.get((*row.figure.cell.items(), row.measure))
         if better is not None and better.ours.run:
-            place = (side, f"{head}, ours") if table.measures == "eps" else (f"{side}, ours", head)
+            name = name_variant(table.variant_of(row.figure.cell, variant))
+            place = (side, f"{head}, {name}") if table.measures == "eps" else (f"{side}, {name}", head)
             entries[place] = _format_row(better)
     sides, heads = (list(dict.fromkeys(place[part] for place in entries)) for part in (0, 1))
     return Grid(["", *heads], [[side, *(entries.get((side, head), "") for head in heads)] for side in sides])

@@ -63,7 +63,7 @@ def train_cell(
     log = EpochLog(work / "epochs.jsonl", recipe, model, problem, weights)
     about = {"table": table.number, "scale": scale, "cell": cell, "seed": seed}
     about |= {"variant": variant} if variant else {}
-    about |= _describe(table, scale, recipe, problem)
+    about |= _describe(f"rockafellian reproduce {table.number} --scale {scale}{options(variant)}", recipe, problem)
     try:
         history = _fit(recipe, cell, problem, model, weights, seed=seed, work=work, log=log)
     except FloatingPointError as error:
@@ -80,10 +80,16 @@ def train_cell(
     }
 
 
-def _describe(table: Table, scale: Scale, recipe: Recipe, problem: Problem) -> dict[str, Any]:
+def options(variant: Variant | None) -> str:
+    """Return the options of the command that runs cells under these readings."""
+    pairs = (variant or {}).items()
+    return "".join(" --ours" if name == "ours" else f" --reading {name}={value}" for name, value in pairs)
+
+
+def _describe(command: str, recipe: Recipe, problem: Problem) -> dict[str, Any]:
     """Return what a record says of a training beside its cell and its results."""
     return {
-        "command": f"rockafellian reproduce {table.number} --scale {scale}",
+        "command": command,
         "date": date.today().isoformat(),
         "machine": machine(),
         "recipe": asdict(recipe),

@@ -162,26 +162,34 @@ def _comments(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
 
 
 def _reviews(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """Return reviews split by seed, from a fixed selection: as vectors of a frozen encoder, or as token ids."""
+    """Return reviews as vectors of a frozen encoder, or as token ids: in the official split, or some, split by seed."""
     assert recipe.encoder is not None
     assert recipe.tokens is not None
     encoder, length = datasets.encoder_folder(recipe.encoder), recipe.tokens
     found = datasets.reviews(folder)
-    n_train, n_test = recipe.train_rows or len(found.train), recipe.test_rows or len(found.test)
-    pool = _draw(len(found.train) + len(found.test), n_train + n_test, seed=0)
+    pool, name, train, test = _split_reviews(recipe, len(found.train), len(found.test), seed)
     labels = torch.cat([found.train_y, found.test_y])[pool]
     texts = [*found.train, *found.test]
     texts = [texts[row] for row in pool.tolist()]
-    order = _draw(len(pool), None, seed)
-    train, test = order[:n_train], order[n_train:]
     if recipe.network == "lora":
         ids = encoders.token_ids(encoder, texts, length)
         return Clean((ids[train], labels[train]), (ids[test], labels[test]), lambda: encoders.lora(encoder))
-    vectors = cached(f"imdb-{len(pool)}-{recipe.encoder}-{length}", lambda: encoders.embed(encoder, texts, length))
+    vectors = cached(f"imdb-{name}-{recipe.encoder}-{length}", lambda: encoders.embed(encoder, texts, length))
     dimensions = vectors.shape[1]
     return Clean(
         (vectors[train], labels[train]), (vectors[test], labels[test]), lambda: networks.linear_head(dimensions)
     )
+
+
+def _split_reviews(recipe: Recipe, n_train: int, n_test: int, seed: int) -> tuple[Tensor, str, Tensor, Tensor]:
+    """Return the reviews that take part, a name for these, and which of them are for training and for testing."""
+    if recipe.train_rows is None and recipe.test_rows is None:
+        official = torch.arange(n_train + n_test)
+        return official, "official", _draw(n_train, None, seed), official[n_train:]
+    wanted, tested = recipe.train_rows or n_train, recipe.test_rows or n_test
+    pool = _draw(n_train + n_test, wanted + tested, seed=0)  # a fixed selection, so that it is encoded once
+    order = _draw(len(pool), None, seed)
+    return pool, str(len(pool)), order[:wanted], order[wanted:]
 
 
 def _tissue(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
