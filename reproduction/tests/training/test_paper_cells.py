@@ -154,7 +154,7 @@ def test_ours_estimates_the_noise_rate_and_limits_what_a_class_can_lose(tmp_path
     assert weights is not None
     assert weights.rule == rk.RRM(crisp=True)
     assert weights.held_out is not None
-    assert (weights.class_limit, weights.every) == (0.9, 1)
+    assert (weights.class_limit, weights.every, weights.per_class) == (0.9, 1, True)
 
 
 @pytest.mark.usefixtures("mnist")

@@ -47,9 +47,10 @@ OURS = Point(
         Choice("no", "As printed."),
         Choice(
             "yes",
-            "Kept rows share the freed weight, no class loses more than nine tenths of its rows, the noise rate is "
-            "estimated instead of given, and re-weighting starts as soon as it is.",
-            {"ours": True},
+            "Kept rows share the freed weight, each class keeps its weight and at least a tenth of its rows, the noise "
+            "rate is estimated instead of given, and re-weighting starts as soon as it is. By class since a trial with "
+            "seed 0, MAE at 65 % of Table 3, in which without it a class was lost.",
+            {"ours": True, "per_class": True},
         ),
     ),
 )

@@ -20,6 +20,7 @@ class Recipe:
         spread: which rows get the freed weight; "one row" is the first of those with the least loss
         reweighted_by: the loss of the training, or cross-entropy of probabilities clipped to [1e-7, 1 - 1e-7]
         attack_valid: whether the epoch with the best validation accuracy is chosen under attack
+        per_class: whether each class keeps its weight
         ours: re-weight as this library does by default, with an estimated noise rate, in place of gamma or C'
     """
 
@@ -52,6 +53,7 @@ class Recipe:
     reweighted_by: Literal["own", "clipped cce"] = "own"
     attack_valid: bool = True
     elr_beta: float = 0.7
+    per_class: bool = False
     ours: bool = False
 
     def stated(self) -> dict[str, object]:

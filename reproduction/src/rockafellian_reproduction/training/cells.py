@@ -143,7 +143,7 @@ def make_weights(recipe: Recipe, cell: Cell, n: int, seed: int = 0) -> SampleWei
     if cell["method"] in ("ERM", "AT"):
         return None
     if recipe.ours:
-        return SampleWeights(n, RRM(crisp=True), seed=seed)
+        return SampleWeights(n, RRM(crisp=True), per_class=recipe.per_class, seed=seed)
     kind, spread = (OneRow, "argmin") if recipe.spread == "one row" else (RRM, recipe.spread)
     if recipe.gamma is not None:
         rule = kind(gamma=recipe.gamma, mu=recipe.mu, spread=spread, penalty="l1")
