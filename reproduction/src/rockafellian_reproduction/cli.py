@@ -27,8 +27,10 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     table: Annotated[str, typer.Argument(help="1 to 5, 7, 8, 9, tissue, or digits for a quick try.")],
-    scale: Annotated[str, typer.Option(help="paper: as published; small: for two cores.")] = "small",
+    scale: Annotated[str | None, typer.Option(help="paper, features, network or small. Default: see --list.")] = None,
     cell: Annotated[list[str] | None, typer.Option(help="Only cells with KEY=VALUE; may be repeated.")] = None,
+    reading: Annotated[list[str] | None, typer.Option(help="Read a point otherwise: NAME=VALUE; see --list.")] = None,
+    ours: Annotated[bool, typer.Option("--ours", help="Re-weight as this library does by default.")] = False,
     seeds: Annotated[int, typer.Option(help="How often to train each cell: seeds 0, 1, ...")] = 1,
     jobs: Annotated[int, typer.Option(help="How many cells to train at a time, with one thread each.")] = 1,
     show: Annotated[bool, typer.Option("--list", help="Only list the cells and their expected time.")] = False,
@@ -36,10 +38,11 @@ def reproduce(
     data_folder: Annotated[Path | None, typer.Option("--data", help="A folder with the data, if not fetched.")] = None,
 ) -> None:
     """Train the cells of one of the paper's tables. Recorded cells are skipped; run it again to resume after a kill."""
-    from rockafellian_reproduction.training.jobs import describe_jobs, find_jobs
+    from rockafellian_reproduction.training.jobs import describe_jobs, find_jobs, read_pair
     from rockafellian_reproduction.training.records import default_folder
 
-    found, folder = find_jobs(table, scale, cell or (), seeds), results or default_folder()
+    variant = dict(map(read_pair, reading or ())) | ({"ours": "yes"} if ours else {})
+    found, folder = find_jobs(table, scale, cell or (), seeds, variant), results or default_folder()
     if show:
         print(describe_jobs(found, folder))
     else:
@@ -50,7 +53,7 @@ def reproduce(
 
 def compare(
     table: Annotated[str | None, typer.Argument(help="1 to 5, 7, 8, 9 or tissue; all without one.")] = None,
-    scale: Annotated[str | None, typer.Option(help="paper or small; both without one.")] = None,
+    scale: Annotated[str | None, typer.Option(help="paper, features, network or small; all without one.")] = None,
     results: Results = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,

@@ -29,7 +29,10 @@ def words(*shape: int, seed: int = 0) -> Tensor:
     [
         (networks.mnist3, random(2, 1, 28, 28), 3, 417_880),
         (networks.mnist10, random(2, 1, 28, 28), 10, 159_254),
+        (networks.mnist10_valid, random(2, 1, 28, 28), 10, 159_254),
+        (lambda: networks.head(1280, 10), random(2, 1280), 10, 661_002),
         (lambda: networks.cifar_resnet(8), random(2, 3, 32, 32), 10, 78_042),
+        (lambda: networks.cifar_resnet(10), random(2, 3, 32, 32), 10, 308_826),
         (lambda: networks.cifar_resnet(20), random(2, 3, 32, 32), 10, 272_474),
         (lambda: networks.cifar_resnet(34), random(2, 3, 32, 32), 10, 21_282_122),
         (lambda: networks.cifar_resnet(8, classes=7), random(2, 3, 32, 32), 7, 77_847),
@@ -37,7 +40,20 @@ def words(*shape: int, seed: int = 0) -> Tensor:
         (networks.tissue_head, random(2, 2048), 2, 1_050_114),
         (lambda: networks.linear_head(384), random(2, 384), 2, 148_610),
     ],
-    ids=["mnist3", "mnist10", "resnet8", "resnet20", "resnet34", "seven classes", "comments", "tissue", "embeddings"],
+    ids=[
+        "mnist3",
+        "mnist10",
+        "of the script",
+        "head",
+        "resnet8",
+        "resnet10",
+        "resnet20",
+        "resnet34",
+        "seven classes",
+        "comments",
+        "tissue",
+        "embeddings",
+    ],
 )
 def test_networks_have_the_size_and_the_logits_they_should(
     build: Callable[[], nn.Module], x: Tensor, classes: int, count: int
@@ -48,9 +64,18 @@ def test_networks_have_the_size_and_the_logits_they_should(
 
 
 def test_parameters_that_do_not_train_can_be_left_out() -> None:
-    network = networks.tissue_head(10)
+    network = networks.head(10, 2)
     network[0].requires_grad_(False)
     assert parameters(network) - parameters(network, trainable=True) == 10 * 512 + 512
+
+
+def test_the_network_of_the_script_starts_as_by_he_and_ends_as_by_glorot() -> None:
+    *inner, last = [part for part in networks.mnist10_valid() if isinstance(part, nn.Conv2d | nn.Linear)]
+    for part in inner:
+        bound = math.sqrt(6 / (part.weight[0].numel()))
+        assert 0.97 * bound < part.weight.abs().max() <= bound
+    assert last.weight.abs().max() <= math.sqrt(6 / 110)
+    assert all((part.bias == 0).all() for part in (*inner, last))
 
 
 @pytest.mark.parametrize("build", [networks.mnist3, networks.mnist10, comments, networks.tissue_head])
@@ -102,7 +127,7 @@ def test_a_block_that_changes_the_shape_projects() -> None:
 
 
 def test_other_depths_are_refused() -> None:
-    with pytest.raises(ValueError, match="need a depth of 8, 20, 34; got 50"):
+    with pytest.raises(ValueError, match="need a depth of 8, 10, 20, 34; got 50"):
         networks.cifar_resnet(50)
 
 

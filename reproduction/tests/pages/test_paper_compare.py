@@ -21,9 +21,10 @@ def test_every_published_figure_has_a_row_in_the_papers_order(table) -> None:
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: str(table.number))
 def test_records_that_repeat_the_paper_differ_nowhere_and_agree_in_every_sign(table) -> None:
     records = as_printed(table.number, seeds=2)
+    plain = [] if table.plain_table is None else as_printed(table.plain_table)
     found = rows(table, "paper", records)
     assert all(row.difference == 0 and not row.beyond and len(row.ours.values) == 2 for row in found)
-    assert {sign.verdict for sign in signs(table, "paper", records)} <= {"agrees", "equal in print"}
+    assert {sign.verdict for sign in signs(table, "paper", [*records, *plain])} <= {"agrees", "equal in print"}
 
 
 def test_the_digits_are_those_that_the_tables_print() -> None:
@@ -91,17 +92,22 @@ def test_a_sign_agrees_by_the_means_and_spans_the_differences_by_seed() -> None:
     assert (sign.ours, sign.span, sign.verdict) == (9.5, (-1.0, 20.0), "agrees")
 
 
-def test_table_2_has_no_pairs() -> None:
-    assert signs(TABLES[2], "small", as_printed(2)) == []
+def test_table_2_is_paired_with_the_plain_runs_of_table_1() -> None:
+    found = signs(TABLES[2], "features", [*as_printed(1), *as_printed(2)])
+    assert [sign.verdict for sign in found] == ["agrees"] * 6
+    assert {sign.plain.figure.cell["loss"] for sign in found} == {"mse"}
+    assert [sign.printed for sign in found if sign.robust.figure.cell["contamination"] == 0.1] == [-0.1, 0.72]
+    assert {sign.verdict for sign in signs(TABLES[2], "features", as_printed(2))} == {"not run"}
 
 
-def test_table_4_is_read_in_three_ways() -> None:
+def test_table_4_is_read_in_four_ways() -> None:
     cell = {"method": "AT", "contamination": 0.0}
-    records = [record(cell, 0, {"eps 1": 80.0, "summed eps 1": 70.0, "last, eps 1": 60.0})]
+    results = {"eps 1": 80.0, "summed eps 1": 70.0, "attacked validation, eps 1": 65.0, "last, eps 1": 60.0}
+    records = [record(cell, 0, results)]
     found = [rows(TABLES[4], "small", records, reading) for reading in READINGS["eps"]]
     means = [row.ours.mean for made in found for row in made if row.figure.measure == "eps 1" and row.ours.run]
-    assert means == [80.0, 70.0, 60.0]
-    assert [len(made) for made in found] == [50, 50, 50]
+    assert means == [80.0, 70.0, 65.0, 60.0]
+    assert [len(made) for made in found] == [50] * 4
 
 
 def test_a_second_reading_of_table_8_is_of_its_training_rows_alone() -> None:
@@ -150,11 +156,29 @@ def test_the_time_of_a_reweighting_is_over_all_rounds_beside_that_of_cplex() -> 
     assert compare.timing(Comparison(3, "paper", [record(cell)])) is None
 
 
-def test_the_headline_takes_the_scale_with_more_cells_run_and_the_papers_if_equal() -> None:
-    few, all_cells = as_printed(1)[:2], as_printed(1)
-    for of_paper, fullest in ((few, "small"), (all_cells, "paper")):
-        assert report(Comparison(1, "paper", of_paper), Comparison(1, "small", all_cells)).fullest(1).scale == fullest
-    assert report().fullest(1).records == ()
+def test_the_scale_that_answers_is_taken_once_half_as_many_cells_are_run_there() -> None:
+    all_cells = as_printed(1)
+    small = Comparison(1, "small", all_cells)
+    for n, scale in ((10, "small"), (11, "features"), (21, "features")):
+        assert report(Comparison(1, "features", all_cells[:n]), small).answering(1).scale == scale
+    assert report(Comparison(1, "network", all_cells), small).answering(1).scale == "network"
+    assert report().answering(1).records == ()
+
+
+def test_records_under_a_reading_are_kept_apart_and_completed_by_those_that_it_does_not_change(tmp_path: Path) -> None:
+    printed = as_printed(3)
+    beta = {"elr-beta": "0.9"}
+    others = [{**made, "variant": beta} for made in printed if made["cell"]["loss"] == "elr"]
+    made = Comparison(3, "paper", printed, others)
+    found = made.under(beta)
+    assert len(found) == 24
+    assert sum("variant" in one for one in found) == 6
+    assert made.under({"ours": "yes"}) == []
+    for one in (printed[0], others[0]):
+        write_record(tmp_path, 3, "paper", one)
+    (loaded,) = compare.load("3", results=tmp_path).comparisons
+    assert [one.get("variant") for one in loaded.records] == [None]
+    assert [one["variant"] for one in loaded.others] == [beta]
 
 
 def test_load_finds_what_was_written_at_the_scales_asked_for(tmp_path: Path) -> None:
@@ -173,7 +197,7 @@ def test_names_and_scales_are_checked() -> None:
     for name in ("0", "6", "digits"):
         with pytest.raises(ValueError, match=rf"need a table of 1, 2, 3, 4, 5, 7, .*tissue.*got '{name}'"):
             compare.load(name)
-    with pytest.raises(ValueError, match="need scale paper or small, got 'big'"):
+    with pytest.raises(ValueError, match="need scale paper or features or network or small, got 'big'"):
         compare.load("3", "big")
 
 
@@ -182,8 +206,8 @@ def test_names_and_scales_are_checked() -> None:
     [
         (None, None, "rockafellian reproduce 3 --scale paper"),
         ("3", None, "rockafellian reproduce 3 --scale paper"),
-        ("3", "small", "rockafellian reproduce 3 --scale small"),
-        ("5", None, "rockafellian reproduce 5 --scale small"),
+        ("1", "small", "rockafellian reproduce 1 --scale small"),
+        ("5", None, "rockafellian reproduce 5 --scale network"),
         ("tissue", None, "rockafellian reproduce tissue --scale small"),
     ],
 )

@@ -40,6 +40,6 @@ def test_a_plot_without_a_figure_is_left_out(number: int) -> None:
         {**made, "results": {}, "tested": {}, "bins": [], "rounds": [], "diverged": "inf"}
         for made in comparison(number, 1).records
     ]
-    empty = Comparison(number, "small", lost)
+    empty = Comparison(number, "paper", lost)
     assert draw(empty) is None
     assert "<svg" not in page.html(report(empty))

@@ -52,15 +52,42 @@ def test_the_paper_scale_is_the_published_protocol() -> None:
     assert tissue.plain_learning_rate == pytest.approx(5 * tissue.learning_rate)
     for recipe in (cifar, mnist, attacked, imdb, tissue):
         assert recipe.train_rows is None
-        assert (recipe.spread, recipe.start) == ("argmin", "tensorflow")
+        start = ("one row", "he") if recipe is attacked else ("argmin", "tensorflow")
+        assert (recipe.spread, recipe.start) == start
 
 
 @pytest.mark.parametrize("table", EVERY, ids=str)
 def test_a_scale_says_all_that_it_changes(table) -> None:
-    changed = {line.partition(":")[0].replace(" ", "_") for line in table.paper.changes(table.small)}
-    names = Recipe.__dataclass_fields__
-    assert changed == {name for name in names if getattr(table.paper, name) != getattr(table.small, name)}
-    assert changed or table is TRIAL
+    assert table.answers in table.scales
+    assert table.minutes.keys() == table.scales.keys()
+    for scale, recipe in table.scales.items():
+        changed = {line.partition(":")[0].replace(" ", "_") for line in table.paper.changes(recipe)}
+        names = Recipe.__dataclass_fields__
+        assert changed == {name for name in names if getattr(table.paper, name) != getattr(recipe, name)}
+        assert bool(changed) == (scale != "paper")
+
+
+def test_the_features_scale_changes_nothing_but_the_network() -> None:
+    for number, network in (
+        (1, {"network", "encoder", "image_size", "augment"}),
+        (9, {"network", "encoder", "tokens"}),
+    ):
+        table = TABLES[number]
+        changes = table.paper.changes(table.scales["features"])
+        assert {line.partition(":")[0].replace(" ", "_") for line in changes} == network
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=str)
+def test_the_first_choice_of_a_point_is_the_one_made_and_others_change_settings(table) -> None:
+    for point in table.points:
+        chosen, *others = point.choices
+        assert not chosen.changes
+        assert others
+        assert all(choice.evidence for choice in point.choices)
+        for choice in others:
+            changed = table.recipe(table.answers, {point.name: choice.name})
+            assert changed != table.scales[table.answers]
+    assert all(table.recipe(table.answers, variant) != table.scales[table.answers] for variant in table.shown)
 
 
 def test_settings_at_their_default_are_not_in_the_digest() -> None:

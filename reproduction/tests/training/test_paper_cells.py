@@ -17,10 +17,10 @@ from rockafellian_reproduction.training.measures import measure_ranking
 ROBUST = {"method": "RRM", "contamination": 0.4}
 
 
-def tiny(number: int, **changes: object):
+def tiny(number: int, scale: str = "small", **changes: object):
     """A table of the paper at a scale of seconds."""
     table = TABLES[number]
-    return replace(table, small=replace(table.small, **changes))
+    return replace(table, scales={scale: replace(table.scales[scale], **changes)})
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def mnist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cell_is_trained_and_recorded_on_embedded_data(tmp_path) -> None:
-    record = train_cell(TRIAL, "small", ROBUST, seed=1, work=tmp_path)
+    record = train_cell(TRIAL, "paper", ROBUST, seed=1, work=tmp_path)
     assert json.loads(json.dumps(record)) == record
     assert record["rows"] == {"train": 1198, "wrong": 479, "validation": 0, "test": 599}
     assert record["results"]["test accuracy"] > 60
@@ -53,7 +53,7 @@ def test_a_cell_is_trained_and_recorded_on_embedded_data(tmp_path) -> None:
 
 
 def test_a_cell_that_is_interrupted_ends_as_if_it_had_not_been(tmp_path, monkeypatch) -> None:
-    whole = train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "whole")
+    whole = train_cell(TRIAL, "paper", ROBUST, seed=0, work=tmp_path / "whole")
     add_line = EpochLog.__call__
 
     def killed(self: EpochLog, epoch: rk.Epoch) -> None:
@@ -63,17 +63,17 @@ def test_a_cell_that_is_interrupted_ends_as_if_it_had_not_been(tmp_path, monkeyp
 
     monkeypatch.setattr(EpochLog, "__call__", killed)
     with pytest.raises(KeyboardInterrupt):
-        train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "killed")
+        train_cell(TRIAL, "paper", ROBUST, seed=0, work=tmp_path / "killed")
     monkeypatch.undo()
-    resumed = train_cell(TRIAL, "small", ROBUST, seed=0, work=tmp_path / "killed")
+    resumed = train_cell(TRIAL, "paper", ROBUST, seed=0, work=tmp_path / "killed")
     for part in ("results", "tested", "bins"):
         assert resumed[part] == whole[part]
     assert len(resumed["rounds"]) == len(whole["rounds"])
 
 
 def test_a_training_that_diverges_is_recorded_as_such(tmp_path) -> None:
-    table = replace(TRIAL, small=replace(TRIAL.small, learning_rate=1e30))
-    record = train_cell(table, "small", ROBUST, seed=0, work=tmp_path)
+    table = replace(TRIAL, scales={"paper": replace(TRIAL.paper, learning_rate=1e30)})
+    record = train_cell(table, "paper", ROBUST, seed=0, work=tmp_path)
     assert record["results"] == {}
     assert "diverged" in record["diverged"]
 
@@ -96,8 +96,91 @@ def test_the_attacked_table_measures_every_eps_in_both_readings(tmp_path) -> Non
 
 
 @pytest.mark.usefixtures("mnist")
+def test_both_validations_are_recorded_and_an_interruption_changes_nothing(tmp_path, monkeypatch) -> None:
+    table = tiny(4, "network", epochs=4, every=1, train_rows=200, test_rows=40, tested_every=1, learning_rate=0.05)
+    cell = {"method": "A-RRM", "contamination": 0.2}
+    whole = train_cell(table, "network", cell, seed=0, work=tmp_path / "whole")
+    published = {figure.measure for figure in table.published}
+    assert {f"attacked validation, {name}" for name in published} < whole["results"].keys()
+    add_line = EpochLog.__call__
+
+    def killed(self: EpochLog, epoch: rk.Epoch) -> None:
+        add_line(self, epoch)
+        if epoch.epoch == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EpochLog, "__call__", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_cell(table, "network", cell, seed=0, work=tmp_path / "killed")
+    assert train_cell(table, "network", cell, seed=0, work=tmp_path / "killed")["results"] == whole["results"]
+
+
+def test_of_several_rows_with_the_least_loss_one_takes_the_freed_weight() -> None:
+    losses = torch.tensor([1e-7, 0.5, 1e-7, 9.0])
+    recipe = TABLES[4].scales["network"]
+    weights = make_weights(recipe, {"method": "A-RRM", "contamination": 0.2}, 4)
+    assert weights is not None
+    one, threshold = weights.rule(losses, torch.ones(4))
+    assert one.tolist() == pytest.approx([1.5, 1, 1, 0.5])
+    assert threshold == pytest.approx(4, abs=1e-6)
+    shared, same = rk.RRM(gamma=2.0, penalty="l1", spread="argmin", mu=0.5)(losses, torch.ones(4))
+    assert shared.tolist() == pytest.approx([1.25, 1, 1.25, 0.5])
+    assert same == threshold
+
+
+def test_clipped_losses_are_for_re_weighting_and_keep_the_gradient_of_an_attack() -> None:
+    problem = problems.Problem((torch.zeros(2, 1), torch.zeros(2)), torch.zeros(2, dtype=bool), None, None, 3, None)
+    logits = torch.tensor([[40.0, 0.0, 0.0], [0.0, 90.0, 0.0]], requires_grad=True)
+    labels = torch.tensor([0, 0])
+    recipe = TABLES[3].recipe("paper", {"reweighted-by": "cce", "elr-beta": "0.9"})
+    for name in ("cce", "mae", "mse", "elr"):
+        loss = make_loss(recipe, {"loss": name, "method": "RRM", "contamination": 0.6}, problem)
+        clipped = loss.eval()(logits, labels)
+        assert clipped.tolist() == pytest.approx([1e-7, 16.118], rel=1e-3)
+        (gradient,) = torch.autograd.grad(clipped.sum(), logits)
+        assert gradient[1].abs().sum() > 1
+    assert loss.beta == 0.9
+    mae = make_loss(recipe, {"loss": "mae", "method": "RRM", "contamination": 0.6}, problem).train()
+    assert mae(logits, labels).tolist() == pytest.approx([0, 2])
+
+
+def test_ours_estimates_the_noise_rate_and_limits_what_a_class_can_lose(tmp_path) -> None:
+    record = train_cell(TRIAL, "paper", ROBUST, seed=1, work=tmp_path, variant={"ours": "yes"})
+    assert record["variant"] == {"ours": "yes"}
+    assert record["command"] == "rockafellian reproduce 0 --scale paper --ours"
+    assert record["recipe"]["ours"]
+    weights = make_weights(TRIAL.recipe("paper", {"ours": "yes"}), ROBUST, 100, seed=1)
+    assert weights is not None
+    assert weights.rule == rk.RRM(crisp=True)
+    assert weights.held_out is not None
+    assert (weights.class_limit, weights.every, weights.per_class) == (0.9, 1, True)
+
+
+@pytest.mark.usefixtures("mnist")
+def test_images_become_features_of_a_frozen_encoder(monkeypatch) -> None:
+    class Means(torch.nn.Module):
+        def extract_features(self, images: torch.Tensor) -> torch.Tensor:
+            assert images.shape[1:] == (3, 112, 112)
+            return images
+
+    colored = problems.datasets.images("cifar-10")
+    colored = Images(*(part[..., None].expand(-1, -1, -1, 3) if part.ndim == 3 else part for part in colored))
+    monkeypatch.setattr(problems.datasets, "images", lambda *_: colored)
+    monkeypatch.setattr(problems, "cached", lambda _, compute: compute())
+    monkeypatch.setattr(problems.efficientnet, "load", Means)
+    problem = problems.make(TABLES[1].scales["features"], 0.2, seed=0)
+    assert problem.train[0].shape == (300, 3)
+    assert problem.test[0].shape == (60, 3)
+    assert int(problem.wrong.sum()) == 60
+    assert float(problem.train[0].mean()) == pytest.approx(0, abs=1e-5)
+    assert float(problem.train[0].std()) == pytest.approx(1, abs=1e-3)
+    assert problem.network()(problem.test[0]).shape == (60, 10)
+
+
+@pytest.mark.usefixtures("mnist")
 def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -> None:
-    recipe = replace(TABLES[7].small, train_rows=200, test_rows=40)
+    recipe = replace(TABLES[7].scales["small"], train_rows=200, test_rows=40)
     problem = problems.make(recipe, 0.25, seed=3)
     assert (len(problem.wrong), int(problem.wrong.sum())) == (160, 40)
     assert problem.valid is not None
@@ -111,6 +194,27 @@ def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -
     assert all(problems.KERNEL[true][given] > 0 for true, given in pairs)
     assert clean.train[0].mean().abs() < 0.2
     assert clean.train[0].std() == pytest.approx(1, abs=0.1)
+
+
+def test_all_reviews_keep_their_official_split(monkeypatch) -> None:
+    texts = Texts([f"train {i}" for i in range(6)], torch.arange(6) % 2, ["a", "b"], torch.tensor([0, 1]))
+    monkeypatch.setattr(problems.datasets, "encoder_folder", lambda _: "folder")
+    monkeypatch.setattr(problems.datasets, "reviews", lambda _: texts)
+    names = []
+
+    def cached(name: str, compute) -> torch.Tensor:
+        names.append(name)
+        return torch.arange(8.0)[:, None]
+
+    monkeypatch.setattr(problems, "cached", cached)
+    recipe = replace(TABLES[9].scales["features"], valid_share=None)
+    first, second = (problems.make(recipe, 0.0, seed) for seed in (0, 1))
+    assert names == ["imdb-official-minilm-256"] * 2
+    for made in (first, second):
+        assert sorted(made.train[0].flatten().tolist()) == list(range(6))
+        assert torch.equal(made.train[1], made.train[0].flatten().long() % 2)
+        assert made.test[0].flatten().tolist() == [6, 7]
+    assert not torch.equal(first.train[0], second.train[0])
 
 
 def test_more_rows_than_there_are_is_an_error() -> None:
@@ -129,7 +233,7 @@ def test_positive_comments_are_reduced_to_the_prevalence(monkeypatch) -> None:
     labels = torch.arange(400) % 2
     monkeypatch.setattr(problems.datasets, "comments", lambda _: (texts, labels))
     monkeypatch.setattr(problems.datasets, "word_vectors", Vectors)
-    recipe = replace(TABLES[8].small, train_rows=200, prevalence=0.1, tokens=3)
+    recipe = replace(TABLES[8].scales["small"], train_rows=200, prevalence=0.1, tokens=3)
     problem = problems.make(recipe, 0.0, seed=0)
     given = torch.cat([problem.train[1], problem.test[1]])
     assert given.shape == (200, 6)
@@ -153,7 +257,7 @@ def test_reviews_are_split_by_seed_from_a_fixed_selection(monkeypatch, tmp_path)
     monkeypatch.setattr(
         problems.encoders, "embed", lambda folder, texts, length: torch.tensor([[number(text), 1.0] for text in texts])
     )
-    recipe = replace(TABLES[9].small, train_rows=40, test_rows=20, valid_share=None)
+    recipe = replace(TABLES[9].scales["small"], train_rows=40, test_rows=20, valid_share=None)
     made = [problems.make(recipe, 0.0, seed) for seed in (0, 1)]
     pools = [set(torch.cat([one.train[0], one.test[0]])[:, 0].tolist()) for one in made]
     assert pools[0] == pools[1]
@@ -192,7 +296,7 @@ def test_weak_labels_leave_a_quarter_of_the_positives_true(monkeypatch, tmp_path
         lambda network, images, size: images.float().mean((1, 2)).repeat(1, 683)[:, :2048],
     )
     monkeypatch.setattr(problems, "TISSUE_ROWS", {"train": (100, 700), "test": (80, 80)})
-    problem = problems.make(TABLES[10].small, 0.75, seed=0)
+    problem = problems.make(TABLES[10].scales["small"], 0.75, seed=0)
     given, wrong = problem.train[1], problem.wrong
     assert float(wrong[given == 1].float().mean()) == pytest.approx(0.75, abs=0.01)
     assert not wrong[given == 0].any()

@@ -5,7 +5,7 @@ Text in a block is one line and may hold anything printable: each form shows it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TextIO, TypeAlias
 
 from jinja2 import Environment
@@ -53,24 +53,40 @@ class Picture(NamedTuple):
     caption: str
 
 
-Block: TypeAlias = Heading | Text | Points | Commands | Grid | Picture
+class Fold(NamedTuple):
+    """Blocks that a reader opens by their title; left out where only text is shown."""
+
+    title: str
+    blocks: list[Block]
+
+
+Block: TypeAlias = "Heading | Text | Points | Commands | Grid | Picture | Fold"
 
 
 def markdown(blocks: Iterable[Block], note: str) -> str:
     """Return a Markdown page whose source has a note under its first block, the title."""
-    title, *rest = map(_mark_down, blocks)
+    title, *rest = map(_to_markdown, blocks)
     return "\n\n".join([title, f"<!-- {note} -->", *rest]) + "\n"
 
 
 def html(blocks: Iterable[Block], title: str) -> str:
     """Return an HTML page in one file that needs no other."""
     template = Environment(autoescape=True, trim_blocks=True).from_string(HTML)
-    return template.render(title=title, blocks=[(type(block).__name__, block) for block in blocks])
+    return template.render(title=title, blocks=list(_flatten(blocks)))
+
+
+def _flatten(blocks: Iterable[Block]) -> Iterator[tuple[str, Block | None]]:
+    """Yield the kind of each block and the block; those in a fold between it and `End`."""
+    for block in blocks:
+        yield type(block).__name__, block
+        if isinstance(block, Fold):
+            yield from _flatten(block.blocks)
+            yield "End", None
 
 
 def plain(blocks: Iterable[Block]) -> str:
     """Return plain text in aligned columns."""
-    return "\n\n".join(map(_align, blocks)) + "\n"
+    return "\n\n".join(_align(block) for block in blocks if not isinstance(block, Fold)) + "\n"
 
 
 def show(blocks: Iterable[Block], file: TextIO) -> None:
@@ -81,8 +97,11 @@ def show(blocks: Iterable[Block], file: TextIO) -> None:
         file.write(plain(blocks))
 
 
-def _mark_down(block: Block) -> str:
+def _to_markdown(block: Block) -> str:
     match block:
+        case Fold(title, inner):
+            parts = [f"<details><summary>{_escape(title)}</summary>", *map(_to_markdown, inner), "</details>"]
+            return "\n\n".join(parts)
         case Heading(level, line):
             return f"{'#' * level} {_escape(line)}"
         case Text(line) | Picture(_, line):
@@ -106,6 +125,8 @@ def _escape(line: str) -> str:
 
 def _align(block: Block) -> str:
     match block:
+        case Fold(title, _):
+            return title
         case Heading(_, line):
             return f"{line}\n{'-' * len(line)}"
         case Text(line) | Picture(_, line):
@@ -123,6 +144,8 @@ def _align(block: Block) -> str:
 def _show_rich(blocks: Iterable[Block], file: TextIO) -> None:
     console = Console(file=file, markup=False, highlight=False, emoji=False)
     for block in blocks:
+        if isinstance(block, Fold):
+            continue
         if isinstance(block, Grid):
             shown = Table(box=None)
             for i, head in enumerate(block.head):
@@ -149,6 +172,7 @@ table { border-collapse: collapse; font-size: .9rem }
 th, td { padding: .2rem .7rem; text-align: right; vertical-align: top; border-bottom: 1px solid #8884 }
 .text { text-align: left }
 svg { min-width: 30rem; max-width: 100%; height: auto }
+summary { cursor: pointer } details { margin: .5rem 0 }
 figure { margin: 1rem 0 } figcaption { font-size: .9rem }
 pre { overflow-x: auto; padding: .6rem; background: #8882 }
 </style>
@@ -173,6 +197,10 @@ pre { overflow-x: auto; padding: .6rem; background: #8882 }
 </tr>
 {% endfor %}
 </table></div>
+{% elif kind == "Fold" %}
+<details><summary>{{ block.title }}</summary>
+{% elif kind == "End" %}
+</details>
 {% else %}
 <figure><div class="wide" role="img" aria-label="{{ block.caption }}">{{ block.svg | safe }}</div>
 <figcaption>{{ block.caption }}</figcaption></figure>

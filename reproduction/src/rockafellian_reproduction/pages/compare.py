@@ -6,15 +6,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
-from rockafellian_reproduction.pages.rows import Ours, collect
-from rockafellian_reproduction.tables import TABLES, Cell, Scale, Table
+from rockafellian_reproduction.pages.rows import Ours, Sign, collect, signs
+from rockafellian_reproduction.tables import SCALES, TABLES, Cell, Scale, Table, Variant
 from rockafellian_reproduction.tables.figures import BINS, CPLEX_SECONDS, TABLE_5
 from rockafellian_reproduction.training.jobs import OTHER_NAMES, load_records
 from rockafellian_reproduction.training.records import Record, default_folder, record_file
 
-SCALES: tuple[Scale, ...] = get_args(Scale)
 #: Table 5 is read from one cell of Table 4; Table 6 is not a result.
 NUMBERS = tuple(sorted([*TABLES, 5]))
 NAMES = {str(number): number for number in NUMBERS} | {
@@ -28,11 +27,21 @@ FIELDS = {"cell", "seed", "results", "tested", "bins", "rounds", "rows", "machin
 
 @dataclass(frozen=True)
 class Comparison:
-    """The records of a table at one scale. Number 5 stands for the cell of Table 4 that Table 5 is read from."""
+    """The records of a table at one scale. Number 5 stands for the cell of Table 4 that Table 5 is read from.
+
+    Args:
+        number: of the table
+        scale: at which it was run
+        records: of the runs as printed
+        others: of runs under other readings, and of ours
+        plain: of the plain runs of another table, if this one has none
+    """
 
     number: int
     scale: Scale
     records: Sequence[Record]
+    others: Sequence[Record] = ()
+    plain: Sequence[Record] = ()
 
     @property
     def table(self) -> Table:
@@ -43,6 +52,19 @@ class Comparison:
     def cells_run(self) -> int:
         """The number of cells with a record."""
         return sum(any(record["cell"] == cell for record in self.records) for cell in self.table.cells)
+
+    def under(self, variant: Variant) -> list[Record]:
+        """Return the records under these readings, of each cell under those that change it; none if one was not run."""
+        table, found = self.table, [*self.records, *self.others]
+        wanted = [(cell, table.variant_of(cell, variant)) for cell in table.cells]
+        chosen = [record for record in found if (record["cell"], record.get("variant", {})) in wanted]
+        run = {name for record in chosen for name in record.get("variant", {})}
+        return chosen if run == variant.keys() else []
+
+    @property
+    def signs(self) -> list[Sign]:
+        """The signs of the table by its headline reading."""
+        return signs(self.table, self.scale, [*self.records, *self.plain])
 
     @property
     def finished(self) -> list[Record]:
@@ -58,10 +80,16 @@ class Report:
     scales: tuple[Scale, ...]
     comparisons: tuple[Comparison, ...]
 
-    def fullest(self, number: int) -> Comparison:
-        """Return a table at the scale with more cells run, the paper's if equal; without records if there are none."""
+    def answering(self, number: int) -> Comparison:
+        """Return a table at the scale that answers its question; without records if there are none.
+
+        While less than half as many cells are run there as at another scale, it is that one.
+        """
         found = [made for made in self.comparisons if made.number == number]
-        return max(found, key=lambda made: made.cells_run, default=Comparison(number, self.scales[-1], ()))
+        none = Comparison(number, "paper", ())
+        table, most = none.table, max(found, key=lambda made: made.cells_run, default=none)
+        enough = [made for made in found if made.scale == table.answers and 2 * made.cells_run >= most.cells_run]
+        return enough[0] if enough else most
 
 
 class Step(NamedTuple):
@@ -96,16 +124,24 @@ def load(name: str | None = None, scale: str | None = None, results: Path | None
     folder = default_folder() if results is None else results
     numbers = NUMBERS if name is None else (NAMES[name],)
     scales = tuple(size for size in SCALES if scale in (None, size))
-    made = [Comparison(number, size, _records(number, size, folder)) for number in numbers for size in scales]
+    made = [_compare(number, size, folder) for number in numbers for size in scales]
     found = tuple(comparison for comparison in made if comparison.records)
     if not found:
         name = name or "3"
-        size = scale or ("paper" if name == "3" else "small")
+        size = scale or Comparison(NAMES[name], "paper", ()).table.answers
         raise FileNotFoundError(
             f"need records made with the present settings, found none in {folder}; "
             f"make them by: rockafellian reproduce {name} --scale {size}"
         )
     return Report(numbers, scales, found)
+
+
+def _compare(number: int, scale: Scale, results: Path) -> Comparison:
+    found = _records(number, scale, results)
+    records, others = ([record for record in found if bool(record.get("variant")) is other] for other in (False, True))
+    plain_table = Comparison(number, scale, ()).table.plain_table
+    plain = [] if plain_table is None else _records(plain_table, scale, results)
+    return Comparison(number, scale, records, others, [record for record in plain if not record.get("variant")])
 
 
 def _records(number: int, scale: Scale, results: Path) -> list[Record]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NamedTuple
 
-from rockafellian_reproduction.tables import Cell, Scale, Table
+from rockafellian_reproduction.tables import TABLES, Cell, Scale, Table
 from rockafellian_reproduction.tables.figures import Figure
 from rockafellian_reproduction.training.records import Record
 
@@ -39,6 +39,7 @@ READINGS: dict[str, tuple[Reading, ...]] = {
     "eps": (
         Reading("Test accuracy at the best validation accuracy, in percent, attacked with the printed eps"),
         Reading("The same, each eps added to those before it", "summed {}"),
+        Reading("At the best accuracy on attacked validation rows", "attacked validation, {}", explained=False),
         Reading("After the last epoch, attacked with the printed eps", "last, {}", explained=False),
     ),
     "ranking": (
@@ -157,15 +158,25 @@ def rows(table: Table, scale: Scale, records: Sequence[Record], reading: Reading
 
 
 def signs(table: Table, scale: Scale, records: Sequence[Record], reading: Reading | None = None) -> list[Sign]:
-    """Return every pair of printed figures that differs only in the method."""
+    """Return every pair of printed figures that differs only in the method.
+
+    Table 2 is paired with the plain runs of Table 1, whose records then belong among these.
+    """
     found = rows(table, scale, records, reading)
     plain, robust = table.pairs
+    if table.plain_table is not None:
+        found = rows(TABLES[table.plain_table], scale, records, reading) + found
     return [
         Sign(one, other)
         for one, other in product(found, repeat=2)
         if one.figure.cell["method"] == plain
-        and (other.figure.cell, other.measure) == ({**one.figure.cell, "method": robust}, one.measure)
+        and other.table == table.number
+        and (_without_excess(other.figure.cell), other.measure) == ({**one.figure.cell, "method": robust}, one.measure)
     ]
+
+
+def _without_excess(cell: Cell) -> Cell:
+    return {key: value for key, value in cell.items() if key != "excess"}
 
 
 def collect(records: Sequence[Record], cell: Cell, measure: str) -> Ours:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rockafellian_reproduction.pages import compare
-from rockafellian_reproduction.pages.blocks import Block, Grid, Points, Text
+from rockafellian_reproduction.pages.blocks import Block, Fold, Grid, Points, Text
 from rockafellian_reproduction.pages.compare import Comparison
 from rockafellian_reproduction.pages.rows import (
     READINGS,
@@ -22,54 +22,133 @@ from rockafellian_reproduction.pages.rows import (
     signs,
 )
 from rockafellian_reproduction.pages.targets import describe_tally, explain, format_difference, tally
-from rockafellian_reproduction.tables import Table
+from rockafellian_reproduction.pages.verdicts import mean_difference
+from rockafellian_reproduction.tables import Table, Variant
 from rockafellian_reproduction.tables.figures import BINS, Figure
+from rockafellian_reproduction.training.records import Record
+
+OURS_VARIANT: Variant = {"ours": "yes"}
+#: Tables with the readings and settings of another.
+ALIKE = {2: 1, 7: 4}
 
 
 def title(comparison: Comparison) -> str:
     """Return the title of a table at its scale."""
-    number, scale = comparison.number, {"paper": "the paper's scale", "small": "the small scale"}[comparison.scale]
-    words = "evolution of u at 20 % contamination" if number == 5 else comparison.table.title
-    return f"{words if number == 10 else f'Table {number}: {words}'}, {scale}"
+    number = comparison.number
+    return (
+        f"{subject(comparison) if number == 10 else f'Table {number}: {subject(comparison)}'}, {comparison.scale} scale"
+    )
+
+
+def subject(comparison: Comparison) -> str:
+    """Return what a table is about."""
+    return "evolution of u at 20 % contamination" if comparison.number == 5 else comparison.table.title
 
 
 def results(comparison: Comparison) -> Iterator[Block]:
-    """Yield figures, differences and signs of one table."""
+    """Yield the figures of one table as the paper lays them out, ours among them, and how well they agree."""
     if comparison.number == 5:
         yield from _evolution(comparison)
         return
-    table = comparison.table
-    for reading in READINGS[table.measures]:
-        yield from _reading(comparison, reading)
+    table, scale = comparison.table, comparison.scale
+    found = rows(table, scale, comparison.records)
+    yield Text(f"{READINGS[table.measures][0].title}:")
+    variants = [variant for variant in (*table.shown, OURS_VARIANT) if "ours" in variant and comparison.under(variant)]
+    ours = max(variants, key=len, default=OURS_VARIANT)
+    yield _lay_out(table, found, rows(table, scale, comparison.under(ours)), ours)
+    beyond = sum(row.beyond for row in found)
+    mean, run = mean_difference(found), sum(row.difference is not None for row in found)
+    if mean is not None:
+        decimals = max(1, found[0].digits)
+        yield Text(
+            f"Mean absolute difference {mean:.{decimals}f}; {beyond} of {run} figures differ beyond the spread of the "
+            f"seeds. Robust minus plain: {describe_tally(tally(comparison.signs))}."
+        )
+
+
+def details(comparison: Comparison) -> Iterator[Block]:
+    """Yield, folded, the differences with their reasons, signs that differ, other readings, and the settings."""
+    if comparison.number == 5:
+        return
+    beyond = [row for row in rows(comparison.table, comparison.scale, comparison.records) if row.beyond]
+    if beyond:
+        yield Fold(f"Differences beyond the spread of the seeds ({len(beyond)})", [_reasons(beyond)])
+    if differing := [sign for sign in comparison.signs if sign.verdict == "differs"]:
+        heads = ["robust minus plain", "paper", "ours", "smallest to largest by seed"]
+        yield Fold(
+            f"Signs that are not the paper's ({len(differing)})", [Grid(heads, list(map(_format_sign, differing)))]
+        )
+    if others := list(_other_readings(comparison)):
+        yield Fold("Other readings", others)
+    yield Fold("Settings", list(_settings(comparison)))
+
+
+def _settings(comparison: Comparison) -> Iterator[Block]:
+    """Yield how the text of the paper was read, what differs from it, and runs that are not in the table."""
+    table, scale = comparison.table, comparison.scale
+    if table.number in ALIKE:
+        yield Text(f"As for Table {ALIKE[table.number]}.")
+    else:
+        chosen = [table.chosen[scale]] if scale in table.chosen else []
+        yield Points([*table.readings, *substitutes(comparison), *chosen])
+        if changes := table.paper.changes(table.scales[scale]):
+            yield Text(f"Paper -> {scale} scale: {'; '.join(changes)}.")
     if extra := compare.unprinted(comparison):
-        yield Text("Our runs of cells that the paper does not print:")
         decimals = max(1, digits(table))
-        yield Points([f"{name_cell(cell)}: {_format_ours(ours, decimals)}" for cell, ours in extra])
+        named = "; ".join(f"{name_cell(cell)} {_format_ours(ours, decimals)}" for cell, ours in extra)
+        yield Text(f"Run, and not printed in the paper: {named}.")
     if lost := [record for record in comparison.records if record.get("diverged")]:
-        yield Text("Runs that diverged, left out of the means:")
         lines = [f"{join_pairs(record['cell'])}, seed {record['seed']}: {record['diverged']}" for record in lost]
+        yield Text("Diverged, and left out of the means:")
         yield Points(list(map(printable, lines)))
 
 
-def settings(comparison: Comparison) -> Iterator[Block]:
-    """Yield how the text of the paper was read, and what differs from it."""
-    table, small = comparison.table, comparison.scale == "small"
-    yield Text("How the text of the paper was read:")
-    yield Points(list(table.readings))
-    if used := substitutes(comparison):
-        yield Text("What replaces data or networks that are not available:")
-        yield Points(used)
-    if small:
-        yield Text("What the small scale changes:")
-        yield Points(table.paper.changes(table.small))
-        if table.chosen:
-            yield Text(table.chosen)
+def _other_readings(comparison: Comparison) -> Iterator[Block]:
+    """Yield how well other readings agree where they were run or measured, and the evidence for each."""
+    table = comparison.table
+    lines = [
+        [reading.title, *_agreement(comparison, comparison.records, reading)]
+        for reading in READINGS[table.measures][1:]
+    ]
+    for variant in table.shown:
+        if made := comparison.under(variant):
+            lines.append([name_variant(variant), *_agreement(comparison, made)])
+    lines = [line for line in lines if line[1] != "-"]
+    if lines:
+        printed = ["as above", *_agreement(comparison, comparison.records)]
+        yield Grid(["reading", "mean absolute difference", "figures beyond the spread", "signs"], [printed, *lines])
+    if table.number not in ALIKE and (
+        points := [
+            [f"{point.name}={choice.name}", choice.evidence] for point in table.points for choice in point.choices
+        ]
+    ):
+        yield Grid(["--reading (the first of each is above)", "evidence"], points, left=2)
+
+
+def _agreement(comparison: Comparison, records: Sequence[Record], reading: Reading | None = None) -> list[str]:
+    table = comparison.table
+    found = rows(table, comparison.scale, records, reading)
+    mean = mean_difference(found)
+    if mean is None:
+        return ["-", "-", "-"]
+    counted = tally(signs(table, comparison.scale, [*records, *comparison.plain], reading))
+    run = sum(row.difference is not None for row in found)
+    return [
+        f"{mean:.{max(1, digits(table))}f}",
+        f"{sum(row.beyond for row in found)} of {run}",
+        f"{counted.agreeing} of {counted.comparable}",
+    ]
+
+
+def name_variant(variant: Variant) -> str:
+    """Return readings in words."""
+    return ", ".join("ours" if name == "ours" else f"{name}={value}" for name, value in variant.items())
 
 
 def substitutes(comparison: Comparison) -> list[str]:
     """Return what was replaced at this scale; only Table 8 needs substitutes at the paper's scale too."""
     table = comparison.table
-    return list(table.substitutes) if comparison.scale == "small" or table.number == 8 else []
+    return list(table.substitutes) if comparison.scale != "paper" or table.number == 8 else []
 
 
 def join_pairs(named: dict[str, Any]) -> str:
@@ -82,27 +161,18 @@ def printable(value: object) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in str(value))
 
 
-def _reading(comparison: Comparison, reading: Reading) -> Iterator[Block]:
-    """Yield one table as the paper lays it out, what in it differs, and its signs."""
-    asked = comparison.table, comparison.scale, comparison.records, reading
-    found = rows(*asked)
-    yield Text(f"{reading.title}:")
-    yield _lay_out(comparison.table, found)
-    run = [abs(row.difference) for row in found if row.difference is not None]
-    beyond = [row for row in found if row.beyond]
-    if run:
-        yield Text(
-            f"{len(beyond)} of {len(run)} figures differ from the printed ones beyond the spread of the seeds; the "
-            f"mean absolute difference is {sum(run) / len(run):.{max(1, found[0].digits)}f}."
-        )
-    if reading.explained:
-        yield from _reasons(beyond)
-    yield from _signs(comparison.table, signs(*asked))
-
-
-def _lay_out(table: Table, found: Sequence[Row]) -> Grid:
-    """Return rows and columns as in the paper, each entry ours and theirs."""
-    entries = {_place(table, row.figure): _format_row(row) for row in found}
+def _lay_out(table: Table, found: Sequence[Row], ours: Sequence[Row], variant: Variant) -> Grid:
+    """Return rows and columns as in the paper, each entry ours and theirs; where our variant was run, beside it."""
+    entries = {}
+    own = {(*row.figure.cell.items(), row.measure): row for row in ours if row.figure.cell["method"] == table.pairs[1]}
+    for row in found:
+        side, head = _place(table, row.figure)
+        entries[side, head] = _format_row(row)
+        better = own.get((*row.figure.cell.items(), row.measure))
+        if better is not None and better.ours.run:
+            name = name_variant(table.variant_of(row.figure.cell, variant))
+            place = (side, f"{head}, {name}") if table.measures == "eps" else (f"{side}, {name}", head)
+            entries[place] = _format_row(better)
     sides, heads = (list(dict.fromkeys(place[part] for place in entries)) for part in (0, 1))
     return Grid(["", *heads], [[side, *(entries.get((side, head), "") for head in heads)] for side in sides])
 
@@ -131,24 +201,15 @@ def _format_ours(ours: Ours, decimals: int) -> str:
     return f"{ours.mean:.{decimals}f}{deviation}{lost}"
 
 
-def _reasons(beyond: Sequence[Row]) -> Iterator[Block]:
-    """Yield the differences, under the reason of each."""
+def _reasons(beyond: Sequence[Row]) -> Grid:
+    """Return the reasons, how many differences each explains, and from where to where these go."""
+    lines = []
     for reason in dict.fromkeys(map(explain, beyond)):
-        lines = [_format_difference(row) for row in beyond if explain(row) == reason]
-        yield Text(f"{reason[0].upper()}{reason[1:].removesuffix('.')} ({len(lines)}):")
-        yield Grid(["figure", "ours", "smallest to largest", "seeds", "paper", "difference"], lines)
-
-
-def _format_difference(row: Row) -> list[str]:
-    decimals = max(1, row.digits)
-    return [
-        _name(row),
-        _format_ours(row.ours, decimals),
-        _format_span(row.ours.span, f".{decimals}f"),
-        str(len(row.ours.values)),
-        f"{row.figure.value:.{row.digits}f}",
-        format_difference(row.difference, decimals),
-    ]
+        of_it = sorted((row for row in beyond if explain(row) == reason), key=lambda row: row.difference or 0)
+        decimals = max(1, of_it[0].digits)
+        ends = [f"{_name(row)} {format_difference(row.difference, decimals)}" for row in (of_it[0], of_it[-1])]
+        lines.append([reason.removesuffix("."), str(len(of_it)), *ends])
+    return Grid(["reason", "figures", "lowest", "highest"], lines)
 
 
 def _name(row: Row) -> str:
@@ -158,19 +219,6 @@ def _name(row: Row) -> str:
 
 def _format_span(span: tuple[float, float] | None, form: str) -> str:
     return "-" if span is None else f"{span[0]:{form}} to {span[1]:{form}}"
-
-
-def _signs(table: Table, found: Sequence[Sign]) -> Iterator[Block]:
-    if not found:
-        yield Text("Signs: not comparable, as the table has no plain runs.")
-        return
-    plain, robust = table.pairs
-    yield Text(f"Sign of {robust} minus {plain}: {describe_tally(tally(found))}.")
-    if equal := [_name(sign.plain) for sign in found if sign.verdict == "equal in print"]:
-        yield Text(f"Equal in print, and left out: {'; '.join(equal)}.")
-    if lines := [_format_sign(sign) for sign in found if sign.verdict == "differs"]:
-        yield Text("Pairs whose sign is not the paper's, robust minus plain:")
-        yield Grid(["figure", "paper", "ours", "smallest to largest by seed"], lines)
 
 
 def _format_sign(sign: Sign) -> list[str]:
@@ -191,10 +239,8 @@ def _evolution(comparison: Comparison) -> Iterator[Block]:
         return
     whole = len(comparison.finished)
     yield Text(
-        "Percent of the mislabeled and of the clean rows by u N, where u is what re-weighting has added to the "
-        "probability 1/N of a row: 0 is untouched, -1 is removed. Kept rows that share the freed weight, as at the "
-        "small scale, are above 0. The paper's in brackets. "
-        f"Mean over {whole} {'seed' if whole == 1 else 'seeds'}."
+        "Percent of the mislabeled and of the clean rows by u N: 0 is untouched, -1 is removed. The paper's in "
+        f"brackets. Mean over {whole} {'seed' if whole == 1 else 'seeds'}."
     )
     heads, columns = ["u N"], [list(BINS)]
     for step in steps:

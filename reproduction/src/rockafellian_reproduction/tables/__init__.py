@@ -5,12 +5,13 @@ Table 5 comes from runs of Table 4, Table 6 is the kernel of Table 7 (`kernel.KE
 
 from rockafellian_reproduction.tables.cifar10 import TABLE_1, TABLE_2
 from rockafellian_reproduction.tables.mnist import TABLE_3, TABLE_4, TABLE_7
+from rockafellian_reproduction.tables.readings import Variant
 from rockafellian_reproduction.tables.recipes import Recipe
-from rockafellian_reproduction.tables.table import Cell, Scale, Table
+from rockafellian_reproduction.tables.table import SCALES, Cell, Scale, Table
 from rockafellian_reproduction.tables.texts import TABLE_8, TABLE_9
 from rockafellian_reproduction.tables.tissue import TABLE_10
 
-__all__ = ["TABLES", "TRIAL", "Cell", "Recipe", "Scale", "Table"]
+__all__ = ["SCALES", "TABLES", "TRIAL", "Cell", "Recipe", "Scale", "Table", "Variant"]
 
 TABLES = {table.number: table for table in (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_7, TABLE_8, TABLE_9, TABLE_10)}
 _DIGITS = Recipe(
@@ -21,9 +22,9 @@ TRIAL = Table(
     number=0,
     title="Digits of scikit-learn",
     axes={"method": ("ERM", "RRM"), "contamination": (0.4,)},
-    paper=_DIGITS,
-    small=_DIGITS,
+    scales={"paper": _DIGITS},
+    answers="paper",
     measures="last",
-    minutes=(0.1, 0.1),
+    minutes={"paper": 0.1},
     readings=(),
 )

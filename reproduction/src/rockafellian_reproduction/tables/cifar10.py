@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rockafellian_reproduction.tables.recipes import Recipe
-from rockafellian_reproduction.tables.table import RATE, UPDATES, Table
+from rockafellian_reproduction.tables.table import RATE, UPDATES, Scale, Table
 
 _CIFAR = Recipe(
     data="cifar-10",
@@ -19,6 +19,10 @@ _CIFAR = Recipe(
     augment=True,
     tested_every=15,
 )
+_CIFAR_FEATURES = replace(_CIFAR, network="head", encoder="efficientnet-lite0", image_size=112, augment=False)
+_CIFAR_NETWORK = replace(
+    _CIFAR, network="resnet10", epochs=60, every=5, train_rows=10_000, augment=False, tested_every=5
+)
 _CIFAR_SMALL = replace(
     _CIFAR,
     network="resnet8",
@@ -31,37 +35,49 @@ _CIFAR_SMALL = replace(
     spread="kept",
     tested_every=5,
 )
+_SCALES: dict[Scale, Recipe] = {
+    "paper": _CIFAR,
+    "features": _CIFAR_FEATURES,
+    "network": _CIFAR_NETWORK,
+    "small": _CIFAR_SMALL,
+}
+_MINUTES: dict[Scale, float] = {"paper": 4000, "features": 12, "network": 40, "small": 4}
 _CIFAR_READINGS = (
     RATE + " Batches of 128 are assumed.",
     "Losses for re-weighting come from a pass without augmentation, in evaluation mode.",
     "MAE and MSE are sums over the classes; GCE has q = 0.7 and is not truncated.",
     UPDATES,
 )
-
-_CIFAR_CHOSEN = (
-    "Without augmentation and with smaller batches, few epochs are enough to memorize wrong labels. One trial with "
-    "seed 0, CCE at 30 %, was seen before. Kept rows share the freed weight, which makes training stable."
-)
+_CIFAR_CHOSEN: dict[Scale, str] = {
+    "features": "EfficientNet-Lite0 with the weights of ImageNet, frozen, on images of 112 x 112 pixels; its 1,280 "
+    "features are standardized and go to one hidden layer of 512. No augmentation: features are computed once.",
+    "network": "A residual network of 0.3 million parameters, without augmentation, so that it memorizes within an "
+    "hour of one core.",
+    "small": "Without augmentation and with smaller batches, few epochs are enough to memorize wrong labels. One trial "
+    "with seed 0, CCE at 30 %, was seen before. Kept rows share the freed weight, which makes training stable.",
+}
 
 TABLE_1 = Table(
     number=1,
     title="CIFAR-10, C' = C",
     axes={"loss": ("cce", "mae", "mse", "gce"), "method": ("ERM", "RRM"), "contamination": (0.1, 0.2, 0.3)},
-    paper=_CIFAR,
-    small=_CIFAR_SMALL,
+    scales=_SCALES,
+    answers="features",
     measures="last",
-    minutes=(4000, 4),
+    minutes=_MINUTES,
     readings=_CIFAR_READINGS,
+    shown=({"ours": "yes"},),
     chosen=_CIFAR_CHOSEN,
 )
 TABLE_2 = Table(
     number=2,
     title="CIFAR-10, C' above C",
     axes={"loss": ("mse",), "method": ("RRM",), "contamination": (0.1, 0.2, 0.3), "excess": (0.05, 0.1)},
-    paper=_CIFAR,
-    small=_CIFAR_SMALL,
+    scales=_SCALES,
+    answers="features",
     measures="last",
-    minutes=(4000, 4),
+    minutes=_MINUTES,
     readings=_CIFAR_READINGS,
     chosen=_CIFAR_CHOSEN,
+    plain_table=1,
 )

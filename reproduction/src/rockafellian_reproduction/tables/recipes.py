@@ -17,6 +17,11 @@ class Recipe:
         learning_rate: that of the mean loss: eta * batch / N for the paper's sums of (1/N + u_i) * J_i (Algorithm 2)
         plain_learning_rate: that of runs without re-weighting, if it differs
         gamma: as in Algorithm 3, which removes rows above c_min + 2 * gamma; without it C' is used
+        spread: which rows get the freed weight; "one row" is the first of those with the least loss
+        reweighted_by: the loss of the training, or cross-entropy of probabilities clipped to [1e-7, 1 - 1e-7]
+        attack_valid: whether the epoch with the best validation accuracy is chosen under attack
+        per_class: whether each class keeps its weight
+        ours: re-weight as this library does by default, with an estimated noise rate, in place of gamma or C'
     """
 
     data: str
@@ -36,15 +41,20 @@ class Recipe:
     noise: str = "uniform"
     gamma: float | None = None
     mu: float | None = None
-    spread: Spread = "argmin"
+    spread: Spread | Literal["one row"] = "argmin"
     optimizer: Literal["sgd", "adam"] = "sgd"
     momentum: float = 0.0
     weight_decay: float = 0.0
     augment: bool = False
     eps: float | None = None
     losses_from: LossesFrom = "clean"
-    start: Literal["tensorflow", "torch"] = "tensorflow"
+    start: Literal["tensorflow", "torch", "he"] = "tensorflow"
     tested_every: int | None = None
+    reweighted_by: Literal["own", "clipped cce"] = "own"
+    attack_valid: bool = True
+    elr_beta: float = 0.7
+    per_class: bool = False
+    ours: bool = False
 
     def stated(self) -> dict[str, object]:
         """Return the settings that are not at their default: those in the digest of a record."""

@@ -28,8 +28,13 @@ def measure_last(model: nn.Module, problem: Problem, history: History, log: Epoc
 
 
 def measure_eps(model: nn.Module, problem: Problem, history: History, log: EpochLog) -> dict[str, Any]:
-    """Return the accuracy under every eps in both readings, at the best validation accuracy and at the end."""
+    """Return the accuracy under every eps in both readings, at the best validation accuracy and at the end.
+
+    Where validation rows are not attacked, also that at the best accuracy on attacked ones.
+    """
     found = {f"last, eps {eps:g}": accuracy(model, problem.test, eps) for eps in EPS}
+    if log.load_best_attacked():
+        found |= {f"attacked validation, eps {eps:g}": accuracy(model, problem.test, eps) for eps in EPS}
     _load_best(model, history)
     found |= {f"eps {eps:g}": accuracy(model, problem.test, eps) for eps in EPS}
     summed_eps = {

@@ -14,7 +14,7 @@ from rockafellian import contamination
 from rockafellian.contamination import Noisy
 from rockafellian_reproduction import datasets, networks
 from rockafellian_reproduction.data.words import tokens
-from rockafellian_reproduction.networks import encoders, resnet50
+from rockafellian_reproduction.networks import efficientnet, encoders, resnet50
 from rockafellian_reproduction.networks.features import cached
 from rockafellian_reproduction.tables.kernel import KERNEL
 from rockafellian_reproduction.tables.recipes import Recipe
@@ -88,6 +88,8 @@ def _images(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
     """Return images in an order by seed; MNIST standardized, CIFAR-10 minus the mean image."""
     found = datasets.images(recipe.data, folder)
     rows = _draw(len(found.train_y), recipe.train_rows, seed)
+    if recipe.encoder is not None:
+        return _encoded_images(recipe, found, rows)
     first = slice(recipe.test_rows)
     x, test_x = (_channels_first(part) for part in (found.train_x[rows], found.test_x[first]))
     if recipe.data.startswith("cifar"):
@@ -99,12 +101,34 @@ def _images(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
     return Clean((x, found.train_y[rows]), (test_x, found.test_y[first]), lambda: _image_network(recipe))
 
 
+def _encoded_images(recipe: Recipe, found: datasets.Images, rows: Tensor) -> Clean:
+    """Return images as standardized features of a frozen EfficientNet-Lite0, computed once for all seeds."""
+    assert recipe.image_size is not None
+    size, n = recipe.image_size, len(found.train_y)
+
+    def compute() -> Tensor:
+        return efficientnet.features(efficientnet.load(), torch.cat([found.train_x, found.test_x]), size)
+
+    vectors = cached(f"{recipe.data}-{recipe.encoder}-{size}", compute)
+    deviation, mean = torch.std_mean(vectors[:n])
+    x, test_x = ((part - mean) / deviation for part in (vectors[rows], vectors[n:][: recipe.test_rows]))
+    return Clean(
+        (x, found.train_y[rows]),
+        (test_x, found.test_y[: recipe.test_rows]),
+        lambda: networks.head(vectors.shape[1], int(found.train_y.max()) + 1),
+    )
+
+
 def _channels_first(images: Tensor) -> Tensor:
     return images[:, None].float() if images.ndim == 3 else images.permute(0, 3, 1, 2).float()
 
 
 def _image_network(recipe: Recipe) -> nn.Module:
-    kinds: dict[str, Callable[[], nn.Module]] = {"mnist3": networks.mnist3, "mnist10": networks.mnist10}
+    kinds: dict[str, Callable[[], nn.Module]] = {
+        "mnist3": networks.mnist3,
+        "mnist10": networks.mnist10,
+        "mnist10-valid": networks.mnist10_valid,
+    }
     if recipe.network in kinds:
         network = kinds[recipe.network]()
         return networks.like_torch(network) if recipe.start == "torch" else network
@@ -138,26 +162,34 @@ def _comments(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
 
 
 def _reviews(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
-    """Return reviews split by seed, from a fixed selection: as vectors of a frozen encoder, or as token ids."""
+    """Return reviews as vectors of a frozen encoder, or as token ids: in the official split, or some, split by seed."""
     assert recipe.encoder is not None
     assert recipe.tokens is not None
     encoder, length = datasets.encoder_folder(recipe.encoder), recipe.tokens
     found = datasets.reviews(folder)
-    n_train, n_test = recipe.train_rows or len(found.train), recipe.test_rows or len(found.test)
-    pool = _draw(len(found.train) + len(found.test), n_train + n_test, seed=0)
+    pool, name, train, test = _split_reviews(recipe, len(found.train), len(found.test), seed)
     labels = torch.cat([found.train_y, found.test_y])[pool]
     texts = [*found.train, *found.test]
     texts = [texts[row] for row in pool.tolist()]
-    order = _draw(len(pool), None, seed)
-    train, test = order[:n_train], order[n_train:]
     if recipe.network == "lora":
         ids = encoders.token_ids(encoder, texts, length)
         return Clean((ids[train], labels[train]), (ids[test], labels[test]), lambda: encoders.lora(encoder))
-    vectors = cached(f"imdb-{len(pool)}-{recipe.encoder}-{length}", lambda: encoders.embed(encoder, texts, length))
+    vectors = cached(f"imdb-{name}-{recipe.encoder}-{length}", lambda: encoders.embed(encoder, texts, length))
     dimensions = vectors.shape[1]
     return Clean(
         (vectors[train], labels[train]), (vectors[test], labels[test]), lambda: networks.linear_head(dimensions)
     )
+
+
+def _split_reviews(recipe: Recipe, n_train: int, n_test: int, seed: int) -> tuple[Tensor, str, Tensor, Tensor]:
+    """Return the reviews that take part, a name for these, and which of them are for training and for testing."""
+    if recipe.train_rows is None and recipe.test_rows is None:
+        official = torch.arange(n_train + n_test)
+        return official, "official", _draw(n_train, None, seed), official[n_train:]
+    wanted, tested = recipe.train_rows or n_train, recipe.test_rows or n_test
+    pool = _draw(n_train + n_test, wanted + tested, seed=0)  # a fixed selection, so that it is encoded once
+    order = _draw(len(pool), None, seed)
+    return pool, str(len(pool)), order[:wanted], order[wanted:]
 
 
 def _tissue(recipe: Recipe, seed: int, folder: Path | None) -> Clean:

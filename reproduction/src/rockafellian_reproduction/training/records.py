@@ -19,7 +19,7 @@ Record: TypeAlias = dict[str, Any]
 #: Fields that a file stores once if all of its records agree.
 COMMON = ("table", "scale", "command", "date", "machine", "recipe")
 #: Fields that tell records apart, at the start of a line.
-IDENTITY = ("cell", "seed", "settings")
+IDENTITY = ("cell", "seed", "settings", "variant")
 
 
 def default_folder() -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 
+from rockafellian_reproduction.tables.figures import PUBLISHED
 from rockafellian_reproduction.training.cells import train_cell
 from rockafellian_reproduction.training.jobs import Job
 from rockafellian_reproduction.training.records import Record, add_record, read_records
@@ -40,23 +41,36 @@ def reproduce(
     records = read_records(jobs[0].file(results))
     todo = [job for job in jobs if job.find(records) is None]
     print(f"{len(jobs) - len(todo)} of {len(jobs)} cells are recorded in {results}; {len(todo)} left", file=sys.stderr)
+    for job in jobs:
+        if (record := job.find(records)) is not None:
+            print(f"recorded {job}: {describe(job, record)}", file=sys.stderr)
     if not todo:
         return
     pool = ProcessPoolExecutor(at_once, mp_context=get_context("spawn"))
     try:
         running = {pool.submit(run, job, results, work, folder): job for job in todo}
         for done, finished in enumerate(as_completed(running), 1):
-            print(f"{done}/{len(todo)} {running[finished]}: {_outcome(finished)}", file=sys.stderr, flush=True)
+            print(
+                f"{done}/{len(todo)} {running[finished]}: {describe(running[finished], finished.result())}",
+                file=sys.stderr,
+                flush=True,
+            )
     except BrokenProcessPool as error:
         raise OSError("a training process was killed; run the same command again to resume") from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _outcome(finished: Future[Record]) -> str:
-    record = finished.result()
-    figures = [f"{name} {value:.4g}" for name, value in record["results"].items() if isinstance(value, float)]
-    return record.get("diverged") or f"{', '.join(figures[:5])} ({record['seconds']:.0f} s)"
+def describe(job: Job, record: Record) -> str:
+    """Return the figures of a cell, each beside the printed one if there is one; or why it diverged."""
+    if "diverged" in record:
+        return f"diverged: {record['diverged']}"
+    number = job.table.number
+    printed = {figure.measure: figure.value for figure in PUBLISHED.get(number, ()) if figure.cell == job.cell}
+    found = {name: value for name, value in record["results"].items() if isinstance(value, float)}
+    shown = [f"{name} {found[name]:.4g} (paper {value:g})" for name, value in printed.items() if name in found]
+    shown = shown or [f"{name} {value:.4g}" for name, value in found.items()][:5]
+    return f"{', '.join(shown)}; {record['seconds']:.0f} s"
 
 
 def run(job: Job, results: Path, work: Path, folder: Path | None = None) -> Record:
@@ -68,7 +82,7 @@ def run(job: Job, results: Path, work: Path, folder: Path | None = None) -> Reco
         record = job.find(read_records(job.file(results)))
         if record is None:
             record = _same_training(job, results) or train_cell(
-                job.table, job.scale, job.cell, job.seed, work=state, folder=folder
+                job.table, job.scale, job.cell, job.seed, work=state, folder=folder, variant=job.variant
             )
             record |= {"table": job.number, "settings": job.settings}
             add_record(job.file(results), record)
