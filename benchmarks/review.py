@@ -27,12 +27,14 @@ from rivals.confident import out_of_sample_probabilities
 from rivals.data import DATA, Clean
 from rivals.problem import Problem, outputs
 from rockafellian import contamination
-from rockafellian.auditing.review.estimate import estimate_from_decisions
-from rockafellian.auditing.review.sample import Drawn, draw_sample
+from rockafellian.auditing.model.rrm_training import WARMUP
+from rockafellian.auditing.review.estimate import Reviewed, estimate_from_decisions
+from rockafellian.auditing.review.sample import draw_sample
 from rockafellian.method.bands import Band, split_into_bands
+from rockafellian.method.noise_rate import NoiseRate
 
 RESULTS, PAGE = records.RESULTS / "review.json", records.DOCS / "review.md"
-#: Number of bands and kind of interval were chosen on seed 21 of other noises of these data.
+#: Number of bands and kind of interval were chosen on seed 21 of these data, the warm-up of retraining on seed 41.
 SEED, RUNS = 31, 200
 CLICKS = (30, 60, 100)
 #: Coverage in every set; the width of the interval on average over the sets, after these numbers of decisions.
@@ -100,9 +102,9 @@ def _with_rare_classes(clean: Clean) -> Clean:
     return clean._replace(x=clean.x[kept], y=clean.y[kept])
 
 
-def train(made: Problem, rule: rk.RRM, trusted: Tensor | None = None) -> tuple[rk.SampleWeights, float]:
-    """Return the weights after a training, and the accuracy on clean test rows."""
-    model, weights = made.network(SEED), rk.SampleWeights(len(made.y), rule, seed=SEED, trusted=trusted)
+def train(made: Problem, rule: rk.RRM, **options: Any) -> tuple[rk.SampleWeights, float]:
+    """Return the weights after a training, and the accuracy on clean test rows; `options` are those of the weights."""
+    model, weights = made.network(SEED), rk.SampleWeights(len(made.y), rule, seed=SEED, **options)
     made.train(model, losses.make("ce", made), SEED, weights=weights)
     weights.collect()
     return weights, measures.on_the_test(outputs(model, made.test_x), made.test_y)["accuracy"]
@@ -120,8 +122,8 @@ def rank(weights: rk.SampleWeights, wrong: Tensor) -> Ranked:
 
 def simulate(ranked: Ranked, clicks: int) -> dict[str, float]:
     """Return how often the interval holds the truth, its mean width, and the mean error of the estimate."""
-    rows, truth = [band.rows for band in ranked.bands], float(ranked.wrong.mean())
-    found = [review(ranked, rows, seed, clicks)[0] for seed in range(RUNS)]
+    truth = float(ranked.wrong.mean())
+    found = [review(ranked, seed, clicks)[0].noise_rate for seed in range(RUNS)]
     return {
         "coverage": statistics.mean(each.low <= truth <= each.high for each in found),
         "width": statistics.mean(each.high - each.low for each in found),
@@ -130,12 +132,13 @@ def simulate(ranked: Ranked, clicks: int) -> dict[str, float]:
     }
 
 
-def review(ranked: Ranked, rows: list[int], seed: int, clicks: int) -> tuple[Any, list[Drawn], float]:
-    """Return the noise rate after so many decisions, the checked rows, and how many errors are still expected."""
+def review(ranked: Ranked, seed: int, clicks: int) -> tuple[Reviewed, NDArray[np.int64]]:
+    """Return what so many decisions tell, and the rows that were checked."""
+    rows = [band.rows for band in ranked.bands]
     sample = draw_sample(rows, seed)
-    checked = {each.place: bool(ranked.wrong[each.place]) for each in sample[:clicks]}
-    found = estimate_from_decisions(rows, sample, checked)
-    return found.noise_rate, sample[:clicks], found.still_expected
+    places = [each.place for each in sample[:clicks]]
+    found = estimate_from_decisions(rows, sample, {place: bool(ranked.wrong[place]) for place in places})
+    return found, ranked.order[places]
 
 
 def run(case: Case) -> Record:
@@ -162,15 +165,14 @@ def run(case: Case) -> Record:
 
 
 def retrained(made: Problem, true: Tensor, ranked: Ranked) -> float:
-    """Return the accuracy after training again with a hundred decisions."""
-    _, sample, left = review(ranked, [band.rows for band in ranked.bands], SEED, CLICKS[-1])
-    rows = torch.from_numpy(ranked.order[[each.place for each in sample]].copy())
-    trusted = torch.zeros(len(made.y), dtype=torch.bool)
-    trusted[rows] = True
-    corrected = made.y.clone()
-    corrected[rows] = true[rows]
+    """Return the accuracy after training again with a hundred decisions, as `rockafellian retrain` does."""
+    found, checked = review(ranked, SEED, CLICKS[-1])
+    rows = torch.from_numpy(checked.copy())
+    trusted, corrected = torch.zeros(len(made.y), dtype=torch.bool), made.y.clone()
+    trusted[rows], corrected[rows] = True, true[rows]
+    rate = NoiseRate(found.remaining, found.remaining)
     again = Problem(made.x, corrected, made.wrong, made.test_x, made.test_y, made.n_classes, made.setting)
-    return train(again, rk.RRM(contamination=min(left / len(made.y), 0.9)), trusted)[1]
+    return train(again, rk.RRM(crisp=True), trusted=trusted, estimate=rate, warmup=WARMUP)[1]
 
 
 def _found(wrong: NDArray[np.bool_], part: float) -> float | None:
@@ -194,8 +196,9 @@ def render(record: Record) -> str:
         f"Each case is trained once with `RRM()` (`crisp=True` but for ambiguous ones, seed {SEED}). Then {RUNS} "
         "reviews are simulated: a person who is always right checks rows drawn from five bands of the ranking, and "
         "the noise rate is estimated from these decisions alone. Ambiguous labels that were drawn as such count as "
-        "right. The number of bands and the kind of interval were chosen on seed 21 of other cells of the same data; "
-        "the drawn sets and rare classes were not looked at before. Test rows have clean labels."
+        "right. The number of bands and the kind of interval were chosen on seed 21 of the same data, how training "
+        "begins again on seed 41; the drawn sets and rare classes were not looked at before. Test rows have clean "
+        "labels."
     )
     return pages.page(
         "What thirty decisions tell",

@@ -24,6 +24,10 @@ from rockafellian.training.progress import Progress
 from rockafellian.weights.sample_weights import SampleWeights
 
 
+#: Epochs before the first re-weighting, where no row is held out to say when the network has learned enough.
+WARMUP = 3
+
+
 class Trained(NamedTuple):
     """A trained classifier, the weights and losses of the labeled rows, and the probabilities of all rows."""
 
@@ -59,7 +63,7 @@ def new_weights(problem: Problem, progress: Progress) -> SampleWeights:
     """Return weights with the noise rate that is set, or estimated before training, or estimated by RRM in training."""
     n, settings, trusted = len(problem.rows), problem.settings, problem.trusted
     if problem.noise_rate is not None:  # a person has told errors from ambiguous rows
-        return SampleWeights(n, RRM(crisp=True), trusted=trusted, estimate=problem.noise_rate)
+        return SampleWeights(n, RRM(crisp=True), trusted=trusted, estimate=problem.noise_rate, warmup=WARMUP)
     if settings.contamination != "auto":
         return SampleWeights(n, RRM(contamination=settings.contamination), trusted=trusted)
     rule = RRM(crisp=bool(settings.crisp))

@@ -104,7 +104,7 @@ def expected_sentence(band_rows: Sequence[int], expected: Sequence[tuple[float, 
     for rows, (low, high) in zip(band_rows, expected, strict=False):
         if parts and high < MIN_EXPECTED:
             break
-        parts.append(f"{low:.0%} to {high:.0%} of the {'next' if parts else 'worst'} {rows:,}")
+        parts.append(f"{100 * low:.0f} to {100 * high:.0f} % of the {'next' if parts else 'worst'} {rows:,}")
     return f"Expected to be mislabeled: {', '.join(parts)} rows." if parts else ""
 
 
