@@ -23,7 +23,6 @@ from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
 from rockafellian.weights.sample_weights import SampleWeights
 
-
 #: Epochs before the first re-weighting, where no row is held out to say when the network has learned enough.
 WARMUP = 3
 
