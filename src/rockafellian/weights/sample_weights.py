@@ -123,21 +123,19 @@ class SampleWeights:
         self.sharded = rows is not None
         if (held := self._comm.total(len(self.rows))) != n_samples:
             raise ValueError(f"need {n_samples} rows over all processes, got {held:g}; use shard({n_samples})")
-        self.epoch, self.history, self.estimate = 0, list[Reweighting](), estimate
+        self.epoch, self._start, self.history, self.estimate = 0, warmup, list[Reweighting](), estimate
         self.reports = 0  # how often `reduce` or `remember` was called
         auto = isinstance(self.rule, RRM) and self.rule.auto
         self._holdout = HoldOut(n_samples, seed, self.rows) if auto and estimate is None else None
-        self._start = warmup
         self._prior = None if prior is None else self._read_prior(prior)
         self._trusted = None if trusted is None else read_mask("trusted", trusted, len(self.rows))
-        first = self._first_weights()
-        #: The weights, with mean 1; and if they are on a GPU, the same on the host.
-        self.values, self._mirror = torch.from_numpy(first).to(device), first
+        #: The weights, with mean 1, on the host; and where `values` are.
+        self._mirror = self._first_weights()
+        self.values = torch.from_numpy(self._mirror).to(device)
         #: By row the re-weighting, counted from 1, in which it was last removed; 0 if never.
         self.last_removed = torch.zeros(len(self.rows), dtype=torch.int32)
-        self._losses = LossSums(len(self.rows))
+        self._losses, self._buffer, self._unsent = LossSums(len(self)), BatchBuffer(self.rows), list[Observed]()
         self._predictions: Predictions | None = None
-        self._buffer, self._unsent = BatchBuffer(self.rows), list[Observed]()
         self._n_outputs = 0  # of the network, once `reduce` got logits
         self._undefined_elsewhere = False  # whether losses in another process are NaN
 

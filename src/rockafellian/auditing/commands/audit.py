@@ -145,12 +145,12 @@ class Audited:
         """Train again with the decisions of one or more people, whose rows are then never removed."""
         from rockafellian.auditing.commands.retrain import noise_rate_by_review
         from rockafellian.auditing.commands.run import audit_prepared
-        from rockafellian.auditing.model.problem import prepare
+        from rockafellian.auditing.model.problem import Review, prepare
 
         decided, source = self._read(decisions), self.problem.source
-        rate = noise_rate_by_review(self.plan.reviewed(decided))
+        review = Review(decided, noise_rate_by_review(self.plan.reviewed(decided)))
         data = source.path if source.frame is None else source.frame
-        return audit_prepared(prepare(data, self.problem.settings, None, progress, decided, rate), progress=progress)
+        return audit_prepared(prepare(data, self.problem.settings, None, progress, review), progress=progress)
 
     def _read(self, decisions: Sequence[Any]) -> Mapping[int, Decision]:
         from rockafellian.auditing.review.decisions import read_decisions

@@ -12,7 +12,7 @@ from rockafellian.auditing.commands.run import run
 from rockafellian.auditing.commands.run_folder import FRAME, FinishedRun, open_run
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.model.comparison import compare
-from rockafellian.auditing.model.problem import prepare
+from rockafellian.auditing.model.problem import Review, prepare
 from rockafellian.auditing.review.decisions import read_decisions
 from rockafellian.auditing.review.estimate import Reviewed
 from rockafellian.method.noise_rate import NoiseRate
@@ -48,14 +48,11 @@ def retrain(
     findings = read_findings(finished, source)
     joined = read_decisions(decisions, findings.column("id").to_pylist())
     reviewed = read_plan(finished, findings).reviewed(joined.agreed)
-    settings, rate = read_settings(finished), noise_rate_by_review(reviewed)
+    settings, review = read_settings(finished), Review(joined.agreed, noise_rate_by_review(reviewed))
     where = data or (finished.path(FRAME) if finished.description.data is None else Path(finished.description.data))
     before = prepare(where, settings, progress=progress)
-    after = prepare(where, settings, progress="quiet", decisions=joined.agreed, noise_rate=rate)
-    accuracies = compare(before, after, progress)
-    audited = run(
-        where, settings, out=out, force=force, progress=progress, say=say, decisions=joined.agreed, noise_rate=rate
-    )
+    accuracies = compare(before, prepare(where, settings, review=review), progress)
+    audited = run(where, settings, out=out, force=force, progress=progress, say=say, review=review)
     return Retrained(audited, *accuracies, reviewed, joined.notices)
 
 

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -38,10 +38,8 @@ from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.kinds import Images
 from rockafellian.auditing.model.findings import findings_table
-from rockafellian.auditing.model.problem import Problem, prepare
+from rockafellian.auditing.model.problem import Problem, Review, prepare
 from rockafellian.auditing.model.rrm_training import train
-from rockafellian.auditing.review.decisions import Decision
-from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.progress import Progress
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -76,13 +74,11 @@ def run(
     resume: bool = False,
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
-    decisions: Mapping[int, Decision] | None = None,
-    noise_rate: NoiseRate | None = None,
+    review: Review | None = None,
 ) -> Audited:
-    """Audit the data and write everything found to a folder: `out`, or a new one in runs/.
+    """Audit the data, with the decisions of a review if there is one, and write everything found to a folder.
 
-    With decisions of people, labels are corrected before, and those rows are never removed; `noise_rate` is the one
-    that these decisions leave.
+    The folder is `out`, or a new one in runs/.
     """
     if resume and (out is None or force):
         raise ValueError("need the folder of the run to resume, without --force; pass --resume --out DIR")
@@ -90,10 +86,10 @@ def run(
         check_outside(out, [Path(each) for each in (data, valid) if isinstance(each, str | Path)])
         check_free(out, force=force, resume=resume)
     with _interrupted("stopped before training began; nothing was written"):
-        problem = prepare(data, settings, valid, progress, decisions, noise_rate)
+        problem = prepare(data, settings, valid, progress, review)
         for line in _introduction(problem):
             say(printable(line))
-        described = _describe(problem, decisions)
+        described = _describe(problem, review)
     folder = _new_folder(data) if out is None else out
     stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
     with stopped, _enough_space(folder), _made(folder), hold(folder):
@@ -134,12 +130,12 @@ def _begin(folder: Path, described: Description, source: Source) -> None:
     write_json(folder / SETTINGS, msgspec.to_builtins(described))
 
 
-def _describe(problem: Problem, decisions: Mapping[int, Decision] | None) -> Description:
+def _describe(problem: Problem, review: Review | None) -> Description:
     source, kind = problem.source, problem.kind
     images = kind if isinstance(kind, Images) and kind.column is not None else None
     checksum = source.checksum()
     used = json.loads(json.dumps(asdict(problem.settings)))
-    decided = None if decisions is None else _hash(sorted(decisions.items()))
+    decided = None if review is None else _hash([sorted(review.decisions.items()), review.noise_rate])
     return Description(
         settings=used,
         data=None if source.path is None else str(source.path.resolve()),

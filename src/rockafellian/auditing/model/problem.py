@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,13 +46,15 @@ class Problem:
     noise_rate: NoiseRate | None = None  # from a review
 
 
+class Review(NamedTuple):
+    """People's decisions by row, and the noise rate that these leave, if they are sure enough of it."""
+
+    decisions: Mapping[int, Decision]
+    noise_rate: NoiseRate | None
+
+
 def prepare(
-    data: Any,
-    settings: Settings,
-    valid: Any = None,
-    progress: Progress = "quiet",
-    decisions: Mapping[int, Decision] | None = None,
-    noise_rate: NoiseRate | None = None,
+    data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet", review: Review | None = None
 ) -> Problem:
     """Read and check the data, and the validation data if there are any; return what is trained on.
 
@@ -61,15 +63,12 @@ def prepare(
     source = read(data, encoding=settings.encoding)
     settings = replace(settings, label=settings.label or _default_label(source))
     labels = read_labels(source, settings.label, settings.separator)
-    made = correct(labels, decisions or {})
+    made = correct(labels, review.decisions if review else {})
     labels = replace(labels, given=made.given, known=labels.known & ~made.dropped)
     if labels.multilabel and settings.loss is not None:
         raise ValueError(f"need no loss where rows have several labels, as it is bce then; got {settings.loss!r}")
     id_column = _id_column(source, settings)
-    used = {*settings.label, id_column}
-    others = [name for name in source.table.column_names if name not in used]
-    others += ["file"] if source.format == "folder" else []
-    kind = choose_kind(source, others, settings.text, settings.image)
+    kind = _choose_kind(source, settings, id_column)
     settings = replace(settings, crisp=kind.crisp if settings.crisp is None else settings.crisp)
     rows = np.flatnonzero(labels.known)
     content = kind.content(source if len(rows) == len(source) else source.take(rows))
@@ -88,9 +87,16 @@ def prepare(
         ids=None if id_column is None else as_text(source.column(id_column)).cast(pa.string()),
         conflicts=conflicts,
         notices=_notices(source, labels, conflicts),
-        trusted=None if decisions is None else made.trusted[rows],
-        noise_rate=noise_rate,
+        trusted=made.trusted[rows] if review else None,
+        noise_rate=review.noise_rate if review else None,
     )
+
+
+def _choose_kind(source: Source, settings: Settings, id_column: str | None) -> Kind:
+    used = {*settings.label, id_column}
+    others = [name for name in source.table.column_names if name not in used]
+    others += ["file"] if source.format == "folder" else []
+    return choose_kind(source, others, settings.text, settings.image)
 
 
 def find_conflicts(fingerprints: NDArray[np.uint64], given: NDArray[Any]) -> list[NDArray[np.int64]]:
