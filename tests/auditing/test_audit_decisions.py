@@ -181,3 +181,26 @@ def test_random_labels_make_a_weak_model_and_few_rows_are_few() -> None:
     checks = {each.check for each in rk.audit(frame, "label", epochs=10, progress="quiet").doubts}
     assert "few rows" in checks
     assert "wide gap" in checks
+
+
+def test_groups_say_where_the_label_issues_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, wrong = table(400)
+    frame["annotator"] = np.where(wrong, "tired", "awake")  # all errors are of one person
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    found = rk.audit(
+        tmp_path / "data.csv", "label", contamination=0.2, epochs=12, out=tmp_path / "run", progress="quiet"
+    )
+    decide(frame, wrong, sampled(found, 30)).to_csv(tmp_path / "decisions.csv", index=False)
+    arguments = ("show", tmp_path / "run", "--group", "annotator", "--decisions", tmp_path / "decisions.csv")
+    assert command(monkeypatch, *arguments, "--json") == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["name"], second["name"]) == ("tired", "awake")
+    assert first["rows"] == wrong.sum()
+    assert first["flagged"] / first["rows"] > 0.5 > second["flagged"] / second["rows"]
+    assert first["wrong"] == first["checked"] > 0 == second["wrong"]
+    assert first["checked"] + second["checked"] == 30
+    assert command(monkeypatch, *arguments) == 0
+    assert "tired" in capsys.readouterr().out
+    assert command(monkeypatch, "show", tmp_path / "run", "--group", "nothing") == 2

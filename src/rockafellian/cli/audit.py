@@ -99,7 +99,7 @@ def audit(
     audited = run(data, settings, out=out, valid=valid, force=force, resume=resume, say=say)
     assert audited.folder is not None
     if as_json:
-        show(audited.folder, as_json=True)
+        show(audited.folder, None, None, None, as_json=True)
     else:
         print_summary(audited.folder, sys.stdout, without=audited.problem.notices)
 
@@ -133,12 +133,24 @@ def check(
     raise typer.Exit(0 if found.passed else TOO_MANY_ERRORS)
 
 
-def show(run: Run, as_json: AsJson = False) -> None:
+def show(
+    run: Run,
+    group: Annotated[str | None, typer.Option(help="Count by the values of this column, such as annotator.")] = None,
+    decisions: Annotated[list[Path] | None, typer.Option(help="Decisions to count by group; may be repeated.")] = None,
+    data: MovedData = None,
+    as_json: AsJson = False,
+) -> None:
     """Print what a run found."""
     from rockafellian.auditing.commands.run_folder import SUMMARY, open_run
     from rockafellian.auditing.commands.show import show as print_summary
+    from rockafellian.auditing.commands.show import show_groups
 
-    if as_json:
+    if group is not None:
+        from rockafellian.auditing.commands.groups import by_group
+
+        found = by_group(run, group, decisions or (), data)
+        _print([], found, True) if as_json else show_groups(found, sys.stdout)
+    elif as_json:
         print(open_run(run).path(SUMMARY).read_text())
     else:
         print_summary(run, sys.stdout)

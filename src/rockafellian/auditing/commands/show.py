@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from rockafellian._internal.extras import missing
 from rockafellian._internal.printable import printable
+from rockafellian.auditing.commands.groups import Group
 from rockafellian.auditing.commands.run_folder import SUMMARY, open_run, read_json
 from rockafellian.auditing.commands.summary import ClassCounts, Summary
 from rockafellian.auditing.report.contents import describe_crisp, expected_sentence, trust_sentence
@@ -50,6 +51,17 @@ def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     sentences += [notice for notice in found.notices if notice not in without]
     sentences.append(f"{found.kind}; inputs: {found.inputs}; {found.epochs} epochs, {found.seconds:.0f} s")
     return sentences
+
+
+def show_groups(groups: Sequence[Group], file: TextIO) -> None:
+    """Print how many rows of each group are flagged, and of those that people checked how many are wrong."""
+    heads = ("rows", "flagged", "fraction", "checked", "wrong")
+    table = Table("group", *(Column(name, justify="right") for name in heads))
+    for group in groups:
+        fraction = f"{group.flagged / group.rows:.1%}" if group.rows else ""
+        counts = (f"{group.rows:,}", f"{group.flagged:,}", fraction, f"{group.checked:,}", f"{group.wrong:,}")
+        table.add_row(Text(printable(group.name)), *counts)
+    Console(file=file, highlight=False).print(table)
 
 
 def _table(classes: dict[str, ClassCounts]) -> Table:
