@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rockafellian._internal.extras import install_command
 
 SOURCE = Path(__file__).parents[1] / "src" / "rockafellian"
 #: From the lowest to the highest; what stands together does not import each other.
 LAYERS = [{"_internal"}, {"losses", "attacks", "contamination", "method"}, {"weights"}, {"label_issues"}, {"training"}]
-LAYERS += [{"integrations"}, {"auditing"}, {"cli", "__init__"}]
+LAYERS += [{"integrations"}, {"auditing"}, {"cli", "public"}, {"__init__"}]
 AUDITING = [{"data"}, {"features"}, {"review"}, {"model"}, {"report"}, {"commands"}]
 
 
@@ -67,3 +69,29 @@ def test_no_function_is_longer_than_forty_lines() -> None:
             if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 40:
                 long.add(node.name)
     assert long <= {"fit"}  # its arguments alone take most of it
+
+
+def test_a_wrong_file_name_is_answered_without_loading_torch() -> None:
+    code = """
+import sys
+from rockafellian.cli.main import main
+sys.argv = ["rockafellian", "audit", "no-such-file.csv", "--label", "y"]
+try:
+    main()
+except SystemExit as end:
+    print(end.code, *{"torch", "numpy", "pyarrow", "scipy"} & set(sys.modules))
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "2\n"
+    assert shown.stderr == "error: need a file or a folder, but there is no no-such-file.csv; check the name\n"
+
+
+def test_public_names_are_loaded_at_first_use() -> None:
+    import rockafellian as rk
+    from rockafellian import public
+
+    assert rk.__all__ is public.__all__
+    assert rk.fit is public.fit
+    assert set(public.__all__) <= set(dir(rk))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = rk.nothing

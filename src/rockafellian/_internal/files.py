@@ -23,6 +23,12 @@ FORMULA = re.compile(r"\s*[\t\r\n=+\-@＝＋－＠]")  # noqa: RUF001 - full-wid
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
+def check_exists(*paths: Path | None) -> None:
+    """Raise unless these paths exist; None is no path."""
+    if missing := [path for path in paths if path is not None and not path.exists()]:
+        raise FileNotFoundError(f"need a file or a folder, but there is no {missing[0]}; check the name")
+
+
 def check_regular(path: Path) -> None:
     """Raise an error if the path is a folder, pipe, socket or device: reading one of these might never end."""
     if path.exists() and not path.is_file():

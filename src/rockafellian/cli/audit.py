@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rockafellian._internal.files import check_exists
 from rockafellian._internal.printable import printable
 
 Data = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, .npz, or a folder with one sub-folder per class.")]
@@ -88,6 +89,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Train on your data, find the mislabeled rows, and write a page to review them."""
+    check_exists(data, valid)
     from rockafellian.auditing.commands.run import run
     from rockafellian.auditing.commands.show import show as print_summary
     from rockafellian.auditing.data.settings import Settings
@@ -122,6 +124,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Fail (exit code 3) if the data surely have more wrong labels than allowed; for pipelines."""
+    check_exists(data, baseline)
     from rockafellian.auditing.commands.check import check as check_data
     from rockafellian.auditing.data.settings import Settings
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rockafellian._internal.extras import missing
-from rockafellian._internal.files import check_regular
+from rockafellian._internal.files import check_exists, check_regular
 
 try:
     import pyarrow as pa
@@ -135,8 +135,7 @@ def _read_path(path: Path, labeled: bool, encoding: str | None) -> Source:
     if path.is_dir():
         table, notices = read_folder(path, labeled)
         return Source(table, "folder", path, notices=notices)
-    if not path.exists():
-        raise FileNotFoundError(f"need a file or a folder, but there is no {path}; check the name")
+    check_exists(path)
     check_regular(path)
     suffix = suffix_of(path)
     if suffix not in FORMATS:
