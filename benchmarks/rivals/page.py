@@ -75,6 +75,8 @@ def _summary(found: Summary) -> str:
         if (values := found.means(found.noisy_cells, name, "f1"))
     }
     finder = max((name for name in flags if name != found.chosen), key=lambda name: flags[name])
+    clean = {name: found.means(found.of_kind("none"), name, "flagged") for name in ("rrm", "cleanlab", "neighbors")}
+    alarms = ", ".join(f"{name} up to {100 * max(each):.1f} %" for name, each in clean.items() if each)
     return (
         f"A classifier trained on wrong labels loses accuracy: over {len(found.cells)} combinations of data set and "
         f"label noise (cells), plain training ends at {100 * means['ce']:.1f} % on clean test labels, RRM at "
@@ -82,7 +84,9 @@ def _summary(found: Summary) -> str:
         f"cross-entropy) and the best other method at {100 * means[best]:.1f} % ({best}). RRM is not told how many "
         f"labels are wrong, and is within a point of the best other method in {near:.0%} of the cells. Of the rows "
         f"that it flags as mislabeled, the mean F1 is {100 * flags[found.chosen]:.1f} %, that of the best other method "
-        f"{100 * flags[finder]:.1f} % ({finder}); where others are better stands under [Limits](#limits)."
+        f"{100 * flags[finder]:.1f} % ({finder}); of data sets without wrong labels they flag {alarms or 'nothing'}. Where "
+        "others are better stands under [Limits](#limits)."
+    )
     )
 
 
@@ -115,8 +119,8 @@ def _limits(found: Summary) -> list[str]:
         f"Cells where another method is more than a point better than `{found.chosen}`, and by how many points:",
         bullets(_ahead(found), "Nowhere."),
         "The constants of the estimate were chosen by trials on these data sets and kinds of noise, with other "
-        "networks and some of these seeds: errors on new data may be larger. `ce` and the methods with an estimated "
-        "noise rate ran after the others, so cost compares two moments of the machine.",
+        "networks and some of these seeds: errors on new data may be larger. Not all methods ran on the same day: the "
+        "cost of each is in units of a run of `ce` beside it.",
     ]
 
 
