@@ -3,6 +3,7 @@ import json
 import textwrap
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,14 @@ import adversarial
 import ambiguous
 import digits
 import faults
+import natural_errors
 import noise_rate
 import own_data
 import own_data_page
 import pages
 import real_tables
 import records
+import review
 import reweight as benchmark
 import robustness
 import rockafellian as rk
@@ -302,3 +305,42 @@ def test_a_target_is_met_or_not_by_the_figures() -> None:
     assert [(each.what, each.met) for each in judged] == [("F1", False), ("seconds", True), ("memory", False)]
     slow = {"digits": {**found, "clean": {**run, "seconds": 120.0}}}
     assert not own_data_page.targets(slow)[1].met
+
+
+def test_the_page_on_reviews_is_written_from_its_record() -> None:
+    record = json.loads(review.RESULTS.read_text())
+    assert review.PAGE.read_text() == review.render(record)
+    assert list(record["cases"]) == list(review.CASES)
+
+
+def test_a_review_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review, "ROWS", 600)
+    monkeypatch.setattr(review, "RUNS", 20)
+    found = review.run(review.CASES["rating of 5 classes, 10 %"])
+    assert found["rate"] == pytest.approx(0.1, abs=0.01)
+    assert sum(band[0] for band in found["bands"]) == 600
+    widths = [found["reviews"][str(clicks)]["width"] for clicks in review.CLICKS]
+    assert 1 > widths[0] > widths[1] > widths[2] > 0
+    assert all(0 < accuracy < 1 for accuracy in found["accuracy"])
+
+
+def test_the_page_on_natural_errors_is_written_from_its_record() -> None:
+    record = json.loads(natural_errors.RESULTS.read_text())
+    assert natural_errors.PAGE.read_text() == natural_errors.render(record)
+    assert list(record["seeds"]) == list(map(str, natural_errors.SEEDS))
+
+
+def test_confirmed_errors_are_those_that_most_people_call_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    votes = {"test/neg/10000_4": 2, "test/neg/0_2": 3, "test/pos/1_9": 0}
+    content = [{"id": name, "mturk": {"given": given}} for name, given in votes.items()]
+    (tmp_path / "imdb_mturk.json").write_text(json.dumps(content))
+    monkeypatch.setattr(
+        natural_errors.fetch, "find", lambda *_: SimpleNamespace(form=SimpleNamespace(kind="acl folder"))
+    )
+    confirmed, judged = natural_errors.confirmed_errors(tmp_path), natural_errors.judged(tmp_path)
+    assert judged.nonzero().flatten().tolist() == [0, 10_000, 12_501]
+    assert confirmed.nonzero().flatten().tolist() == [10_000, 12_501]
+    with pytest.raises(FileNotFoundError, match="need imdb_mturk.json"):
+        natural_errors.confirmed_errors(tmp_path / "elsewhere")

@@ -139,9 +139,9 @@ def test_flags_are_counted_by_given_class() -> None:
 
 
 def test_rates_and_tests_are_measured() -> None:
-    guess = Outcome(nn.Identity(), 1.0, rate=0.3, low=0.2, high=0.4)
+    guess = Outcome(nn.Identity(), 1.0, rate=0.3, low=0.2, high=0.4, floor=0.1)
     found = measures.of_rate(guess, 0.25)
-    assert found == {"rate": 0.3, "rate_error": pytest.approx(0.05), "rate_low": 0.2, "rate_high": 0.4}
+    assert found == {"rate": 0.3, "rate_error": pytest.approx(0.05), "rate_low": 0.2, "rate_high": 0.4, "floor": 0.1}
     logits = torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 0.0]])
     tested = measures.on_the_test(logits, torch.tensor([1, 1, 0]))
     assert tested == {"accuracy": pytest.approx(2 / 3), "test_auprc": 1.0}

@@ -84,9 +84,8 @@ def _summary(found: Summary) -> str:
         f"cross-entropy) and the best other method at {100 * means[best]:.1f} % ({best}). RRM is not told how many "
         f"labels are wrong, and is within a point of the best other method in {near:.0%} of the cells. Of the rows "
         f"that it flags as mislabeled, the mean F1 is {100 * flags[found.chosen]:.1f} %, that of the best other method "
-        f"{100 * flags[finder]:.1f} % ({finder}); of data sets without wrong labels they flag {alarms or 'nothing'}. Where "
+        f"{100 * flags[finder]:.1f} % ({finder}); without any wrong labels, flagged are {alarms or 'none'}. Where "
         "others are better stands under [Limits](#limits)."
-    )
     )
 
 
