@@ -342,5 +342,5 @@ def test_confirmed_errors_are_those_that_most_people_call_wrong(
     confirmed, judged = natural_errors.confirmed_errors(tmp_path), natural_errors.judged(tmp_path)
     assert judged.nonzero().flatten().tolist() == [0, 10_000, 12_501]
     assert confirmed.nonzero().flatten().tolist() == [10_000, 12_501]
-    with pytest.raises(FileNotFoundError, match="need imdb_mturk.json"):
+    with pytest.raises(FileNotFoundError, match="need imdb_mturk"):
         natural_errors.confirmed_errors(tmp_path / "elsewhere")
