@@ -156,10 +156,10 @@ def test_the_time_of_a_reweighting_is_over_all_rounds_beside_that_of_cplex() -> 
     assert compare.timing(Comparison(3, "paper", [record(cell)])) is None
 
 
-def test_the_scale_that_answers_is_taken_once_half_as_many_cells_are_run_there() -> None:
+def test_the_scale_that_answers_is_taken_once_a_cell_is_run_there() -> None:
     all_cells = as_printed(1)
     small = Comparison(1, "small", all_cells)
-    for n, scale in ((10, "small"), (11, "features"), (21, "features")):
+    for n, scale in ((0, "small"), (1, "features"), (21, "features")):
         assert report(Comparison(1, "features", all_cells[:n]), small).answering(1).scale == scale
     assert report(Comparison(1, "network", all_cells), small).answering(1).scale == "network"
     assert report().answering(1).records == ()

@@ -81,15 +81,14 @@ class Report:
     comparisons: tuple[Comparison, ...]
 
     def answering(self, number: int) -> Comparison:
-        """Return a table at the scale that answers its question; without records if there are none.
+        """Return a table at the scale that answers its question, or the one with most cells where nothing is run there.
 
-        While less than half as many cells are run there as at another scale, it is that one.
+        Without records at any scale, there are none.
         """
         found = [made for made in self.comparisons if made.number == number]
         none = Comparison(number, "paper", ())
         table, most = none.table, max(found, key=lambda made: made.cells_run, default=none)
-        enough = [made for made in found if made.scale == table.answers and 2 * made.cells_run >= most.cells_run]
-        return enough[0] if enough else most
+        return next((made for made in found if made.scale == table.answers and made.cells_run), most)
 
 
 class Step(NamedTuple):
