@@ -54,6 +54,8 @@ def write_folder(out: Path, folder: Path, files: Sequence[str], labels: Sequence
         labels: the label of each image.
         kept: which images to copy.
     """
+    if out.exists():
+        raise ValueError(f"need a new folder for the images, but {out} exists; name another")
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     partial.mkdir()
     try:

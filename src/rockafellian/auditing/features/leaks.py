@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from rockafellian.auditing.data.cells import decoded, has_text
 
-#: So many rows are looked at.
-MAX_ROWS = 20_000
-#: Values that come in fewer rows than this, on average, may determine the label by chance.
-MIN_ROWS_A_VALUE = 5
+#: So many rows are looked at, first a few of them, as most columns have too many values to be a copy of the label.
+MAX_ROWS, FIRST_ROWS = 20_000, 200
+#: A copy of the label has about as many values as there are classes, and each comes in some rows.
+VALUES_A_CLASS, ROWS_A_VALUE = 3, 5
 
 
 def find_leaks(table: pa.Table, columns: Iterable[str], given: NDArray[Any]) -> list[str]:
-    """Return the columns of which each value goes with one label only.
+    """Return the columns of few values of which each goes with one label only.
 
     Args:
         table: the rows that have a label.
@@ -27,16 +27,19 @@ def find_leaks(table: pa.Table, columns: Iterable[str], given: NDArray[Any]) -> 
         given: the class of each row.
     """
     part, labels = table.slice(0, MAX_ROWS), given[:MAX_ROWS]
-    return [name for name in columns if _determines(part.column(name), labels)]
+    most = min(VALUES_A_CLASS * (int(labels.max(initial=0)) + 1), len(labels) // ROWS_A_VALUE)
+    return [name for name in columns if _determines(part.column(name), labels, most)]
 
 
-def _determines(column: pa.ChunkedArray, labels: NDArray[Any]) -> bool:
-    cells = decoded(column)
-    if cells.null_count or not has_text(cells.type):
+def _determines(column: pa.ChunkedArray, labels: NDArray[Any], most: int) -> bool:
+    """Whether each value of a column, which has at most so many, goes with one label only."""
+    if column.null_count or not (pa.types.is_dictionary(column.type) or has_text(column.type)):
         return False  # a copy of the label has a value wherever there is a label
-    codes = pc.dictionary_encode(cells).combine_chunks().indices.to_numpy()
+    if pc.count_distinct(decoded(column.slice(0, FIRST_ROWS))).as_py() > most:
+        return False
+    codes = pc.dictionary_encode(decoded(column)).combine_chunks().indices.to_numpy()
     n_values = int(codes.max(initial=-1)) + 1
-    if n_values < 2 or n_values * MIN_ROWS_A_VALUE > len(labels):
+    if not 2 <= n_values <= most:
         return False
     low, high = np.full(n_values, labels.max(initial=0) + 1), np.full(n_values, -1)
     np.minimum.at(low, codes, labels)

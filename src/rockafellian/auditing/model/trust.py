@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rockafellian.auditing.data.cells import named
-from rockafellian.auditing.features.leaks import find_leaks
+from rockafellian.auditing.features.leaks import MAX_ROWS, find_leaks
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.method.noise_rate import NoiseRate
 
@@ -56,8 +57,8 @@ def _about_leaks(problem: Problem) -> Iterator[Doubt]:
         return
     labels, ids = problem.labels, problem.settings.id
     columns = [name for name in problem.source.table.column_names if name not in (*labels.columns, ids)]
-    rows = problem.source.table.filter(labels.known)
-    if found := find_leaks(rows, columns, labels.given[labels.known]):
+    rows = problem.rows[:MAX_ROWS]
+    if found := find_leaks(problem.source.table.take(pa.array(rows)), columns, labels.given[rows]):
         shown = ", ".join(map(named, found[:MAX_SHOWN])) + ", ..." * (len(found) > MAX_SHOWN)
         reason = f"column {shown} alone determines the label, wrong labels included"
         yield Doubt("leak", reason, "if it was made from the label, remove it and run again")

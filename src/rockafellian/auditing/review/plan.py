@@ -28,8 +28,10 @@ class Plan(NamedTuple):
 
     def reviewed(self, decisions: Mapping[int, Decision]) -> Reviewed:
         """Return what decisions, by row, tell about the noise rate."""
-        place = {int(row): number for number, row in enumerate(self.rows.tolist())}
-        checked = {place[row]: decision.wrong for row, decision in decisions.items() if row in place}
+        place = np.full(max(decisions, default=0) + 1, -1)
+        known = self.rows < len(place)
+        place[self.rows[known]] = np.flatnonzero(known)
+        checked = {int(place[row]): decision.wrong for row, decision in decisions.items() if place[row] >= 0}
         return estimate_from_decisions([band.rows for band in self.bands], self.sample, checked)
 
 
