@@ -191,7 +191,7 @@ def test_decisions_can_be_applied_to_a_frame_that_was_audited(tmp_path: Path) ->
     frame, _ = table(60)
     rk.audit(frame, "label", out=tmp_path / "run", **QUICK)
     (tmp_path / "decisions.csv").write_text("index,id,decision,label\n0,row-0000,drop,\n1,row-0001,relabel,dog\n")
-    made = apply(tmp_path / "run", tmp_path / "decisions.csv", tmp_path / "new.parquet")
+    made = apply(tmp_path / "run", [tmp_path / "decisions.csv"], tmp_path / "new.parquet")
     assert (made.rows, made.relabeled, made.dropped) == (59, 1, 1)
     after = pd.read_parquet(tmp_path / "new.parquet")
     assert after["id"].tolist() == frame["id"].tolist()[1:]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from browser import reload, until
 from instances import known_rate
+from page_samples import PIXEL, animals, current, exported, issue, press, report, shown, written
 
-from pages import PIXEL, animals, current, exported, issue, press, report, shown, written
 from rockafellian.auditing.report.charts import MAX_CLASSES, Pairs, class_bars, drawings, pairs
 from rockafellian.auditing.report.contents import LabelIssue, Report, Sample, headline, noise_rate_sentence
 from rockafellian.auditing.report.page import render

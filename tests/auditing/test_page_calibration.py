@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import reload
+from page_samples import PIXEL, current, exported, issue, press, report, written
 from scipy.stats import beta
 
-from pages import PIXEL, current, exported, issue, press, report, written
 from rockafellian.auditing.report.contents import Report, Sample
 from rockafellian.auditing.report.page import render
 from rockafellian.auditing.review.estimate import estimate_from_decisions

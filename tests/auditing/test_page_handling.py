@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from browser import until
-
-from pages import PIXEL, animals, current, exported, issue, press, report, shown, written
+from page_samples import PIXEL, animals, current, exported, issue, press, report, shown, written
 
 PHONE: dict[str, Any] = {"viewport": {"width": 375, "height": 812}, "has_touch": True, "is_mobile": True}
 

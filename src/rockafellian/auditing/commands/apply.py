@@ -39,13 +39,12 @@ def apply(
     labels = read_labels(source, reading.label, reading.separator)
     findings = read_findings(run, source)
     joined = read_decisions(decisions, findings.column("id").to_pylist())
-    made = correct(labels, joined.agreed)
+    made, reviewed = correct(labels, joined.agreed), read_plan(run, findings).reviewed(joined.agreed)
     kept = ~made.dropped
     if source.format == "folder" and not out.suffix:
         files = source.column("file").to_pylist()
         write_folder(out, source.folder, files, labels.as_text(made.given).tolist(), kept.tolist())
     else:
         write_rows(out, source, relabel(source, labels, made.relabeled, made.given), kept)
-    reviewed = read_plan(run, findings).reviewed(joined.agreed)
     changed = made.relabeled & kept
     return Applied(int(kept.sum()), int(changed.sum()), int(made.dropped.sum()), reviewed, joined.notices)
