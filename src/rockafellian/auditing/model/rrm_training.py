@@ -61,7 +61,7 @@ def train(
 def new_weights(problem: Problem, progress: Progress) -> SampleWeights:
     """Return weights with the noise rate that is set, or estimated before training, or estimated by RRM in training."""
     n, settings, trusted = len(problem.rows), problem.settings, problem.trusted
-    if problem.noise_rate is not None:  # a person has told errors from ambiguous rows
+    if problem.noise_rate is not None:  # a person has distinguished errors from ambiguous rows
         return SampleWeights(n, RRM(crisp=True), trusted=trusted, estimate=problem.noise_rate, warmup=WARMUP)
     if settings.contamination != "auto":
         return SampleWeights(n, RRM(contamination=settings.contamination), trusted=trusted)

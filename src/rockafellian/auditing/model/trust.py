@@ -14,7 +14,7 @@ from rockafellian.auditing.features.leaks import MAX_ROWS, find_leaks
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.method.noise_rate import NoiseRate
 
-#: With fewer rows than this, little can be said.
+#: With fewer rows than this, little is certain.
 FEW_ROWS = 200
 #: A network that gains less than this on always predicting the most frequent label knows little.
 MIN_SKILL = 0.2

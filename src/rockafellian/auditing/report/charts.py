@@ -217,8 +217,8 @@ def _bars(axes: _Axes, name: str, counts: NDArray[np.int64], edges: Floats) -> I
     for count, left, right in zip(counts, edges[:-1], edges[1:], strict=True):
         if count:
             x, y = axes.x(float(left)), axes.y(float(count / counts.sum()))
-            said = f"loss about {(left + right) / 2:.3g}: {count:,} {name}"
-            yield bar.format(name, x, y, axes.x(float(right)) - x, axes.y(0) - y, said)
+            title = f"loss about {(left + right) / 2:.3g}: {count:,} {name}"
+            yield bar.format(name, x, y, axes.x(float(right)) - x, axes.y(0) - y, title)
 
 
 def _threshold(axes: _Axes, value: float) -> Markup:

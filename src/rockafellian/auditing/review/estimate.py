@@ -85,15 +85,15 @@ def _count(band_rows: NDArray[np.int_], sample: Sequence[Drawn], checked: Checke
     known = {place: wrong for place, wrong in checked.items() if wrong is not None}
     at_head = np.clip(head - (ends - band_rows), 0, band_rows)
     wrong_at_head, right_at_head = (_by_band(known, is_wrong, ends, head) for is_wrong in (True, False))
-    told = wrong_at_head + right_at_head
-    at_head = np.where(told > 0, at_head, 0)  # a band whose head was only skipped is all estimated
+    decided = wrong_at_head + right_at_head
+    at_head = np.where(decided > 0, at_head, 0)  # a band whose head was only skipped is all estimated
     drawn = _drawn_that_count(len(ends), sample, checked, head)
     return _Counts(
         rows=band_rows.astype(float),
         rest=(band_rows - at_head).astype(float),
         drawn=drawn[:, 0],
         drawn_wrong=drawn[:, 1],
-        head_wrong=at_head * wrong_at_head / np.maximum(told, 1),
+        head_wrong=at_head * wrong_at_head / np.maximum(decided, 1),
         wrong=_by_band(known, True, ends),
         right=_by_band(known, False, ends),
     )

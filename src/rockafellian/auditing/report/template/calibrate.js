@@ -18,10 +18,10 @@ function measure() {
     const [word] = decisions.get(item.row);
     return [item.place, word === "skip" ? null : isWrong(word)];
   });
-  const told = checked.filter(([, wrong]) => wrong !== null).length;
+  const decided = checked.filter(([, wrong]) => wrong !== null).length;
   const sample = drawn.map(({ item, band }) => [item.place, band]);
   const found = estimate(bandRows, sample, checked);
-  return { told, ready: found.bands.every((band) => band.drawn || !band.rest), ...found };
+  return { decided, ready: found.bands.every((band) => band.drawn || !band.rest), ...found };
 }
 
 /** A fraction in percent, with a digit more where it is small. */
@@ -50,7 +50,7 @@ function drawMeasured() {
   if (!drawn.length) return;
   const now = measure();
   find("rate").textContent = now.ready
-    ? `Noise rate ${rate(now.rate)} (90 % interval ${interval(now)}) from ${count(now.told)} checked rows. ${errors(now)}` : "";
+    ? `Noise rate ${rate(now.rate)} (90 % interval ${interval(now)}) from ${count(now.decided)} checked rows. ${errors(now)}` : "";
   find("begin").firstChild.textContent = drawn.some(({ item }) => decisions.has(item.row)) ? "Go on checking" : `Check ${target} rows`;
   if (!checking) return;
   find("measured-rate").textContent = now.ready ? rate(now.rate) : "–";
@@ -64,10 +64,10 @@ function drawMeasured() {
 }
 
 function bandLine(band, number) {
-  const told = band.wrong + band.right;
+  const decided = band.wrong + band.right;
   const known = band.drawn || !band.rest;
   const name = Object.assign(make("th", "", bandName(number)), { scope: "row" });
-  const cells = [`${count(band.wrong)} of ${count(told)}`, known ? rate(band.rate) : "–"];
+  const cells = [`${count(band.wrong)} of ${count(decided)}`, known ? rate(band.rate) : "–"];
   return make("tr", "", name, ...cells.map((text) => make("td", "", text)), make("td", "", known ? interval(band) : ""));
 }
 

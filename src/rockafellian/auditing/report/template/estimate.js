@@ -63,13 +63,13 @@ function countChecked(bandRows, sample, checked) {
   const bands = bandRows.map((rows) => {
     const first = end;
     end += rows;
-    return { rows, first, end, wrong: 0, right: 0, drawn: 0, drawnWrong: 0, told: 0, toldWrong: 0, open: true };
+    return { rows, first, end, wrong: 0, right: 0, drawn: 0, drawnWrong: 0, known: 0, knownWrong: 0, open: true };
   });
   for (const [place, wrong] of checked) {
     const band = bands.find((each) => place < each.end);
     if (wrong === null || !band) continue;
     band[wrong ? "wrong" : "right"] += 1;
-    if (place < head) { band.told += 1; band.toldWrong += Number(wrong); }
+    if (place < head) { band.known += 1; band.knownWrong += Number(wrong); }
   }
   for (const [place, number] of sample) {
     const band = bands[number];
@@ -78,9 +78,9 @@ function countChecked(bandRows, sample, checked) {
     else if (checked.get(place) !== null) { band.drawn += 1; band.drawnWrong += Number(checked.get(place)); }
   }
   for (const band of bands) {
-    const atHead = band.told ? Math.min(Math.max(head - band.first, 0), band.rows) : 0;
+    const atHead = band.known ? Math.min(Math.max(head - band.first, 0), band.rows) : 0;
     band.rest = band.rows - atHead;
-    band.headWrong = (atHead * band.toldWrong) / Math.max(band.told, 1);
+    band.headWrong = (atHead * band.knownWrong) / Math.max(band.known, 1);
   }
   return bands;
 }

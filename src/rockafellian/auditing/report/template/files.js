@@ -76,7 +76,7 @@ function printList() {
     const shown = make("td", "", ...(item.image ? [image(item, "thumb")] : [excerpt(item)]));
     return make("tr", "", ...texts.map((text) => make("td", "", text)), shown);
   });
-  const told = [find("rate")?.textContent, `${find("progress").textContent}.`].filter(Boolean);
-  find("printed").caption.textContent = told.join(" ");
+  const lines = [find("rate")?.textContent, `${find("progress").textContent}.`].filter(Boolean);
+  find("printed").caption.textContent = lines.join(" ");
   find("printed").tBodies[0].replaceChildren(...rows);
 }
