@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,26 +18,29 @@ MAX_ROWS, FIRST_ROWS = 20_000, 200
 VALUES_A_CLASS, ROWS_A_VALUE = 3, 5
 
 
-def find_leaks(table: pa.Table, columns: Iterable[str], given: NDArray[Any]) -> list[str]:
+def find_leaks(table: pa.Table, given: NDArray[Any], without: Collection[str | None] = ()) -> list[str]:
     """Return the columns of few values of which each goes with one label only.
 
     Args:
         table: the rows that have a label.
-        columns: those to look at.
         given: the class of each row.
+        without: columns that are not looked at.
     """
     part, labels = table.slice(0, MAX_ROWS), given[:MAX_ROWS]
     most = min(VALUES_A_CLASS * (int(labels.max(initial=0)) + 1), len(labels) // ROWS_A_VALUE)
-    return [name for name in columns if _determines(part.column(name), labels, most)]
+    columns = zip(part.column_names, part.columns, strict=True)  # a lookup by name takes its time in very wide tables
+    return [name for name, column in columns if name not in without and _determines(column, labels, most)]
 
 
 def _determines(column: pa.ChunkedArray, labels: NDArray[Any], most: int) -> bool:
     """Whether each value of a column, which has at most so many, goes with one label only."""
-    if column.null_count or not (pa.types.is_dictionary(column.type) or has_text(column.type)):
+    is_dictionary = pa.types.is_dictionary(column.type)
+    if column.null_count or not (is_dictionary or has_text(column.type)):
         return False  # a copy of the label has a value wherever there is a label
-    if pc.count_distinct(decoded(column.slice(0, FIRST_ROWS))).as_py() > most:
+    cells = decoded(column) if is_dictionary else column
+    if pc.count_distinct(cells.slice(0, FIRST_ROWS)).as_py() > most:
         return False
-    codes = pc.dictionary_encode(decoded(column)).combine_chunks().indices.to_numpy()
+    codes = pc.dictionary_encode(cells).combine_chunks().indices.to_numpy()
     n_values = int(codes.max(initial=-1)) + 1
     if not 2 <= n_values <= most:
         return False

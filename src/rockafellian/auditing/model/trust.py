@@ -55,10 +55,10 @@ def find_doubts(
 def _about_leaks(problem: Problem) -> Iterator[Doubt]:
     if problem.kind.name != "table" or problem.labels.multilabel:
         return
-    labels, ids = problem.labels, problem.settings.id
-    columns = [name for name in problem.source.table.column_names if name not in (*labels.columns, ids)]
-    rows = problem.rows[:MAX_ROWS]
-    if found := find_leaks(problem.source.table.take(pa.array(rows)), columns, labels.given[rows]):
+    labels = problem.labels
+    rows, table = problem.rows[:MAX_ROWS], problem.source.table
+    part = table.slice(0, len(rows)) if labels.known.all() else table.take(pa.array(rows))
+    if found := find_leaks(part, labels.given[rows], without={*labels.columns, problem.settings.id}):
         shown = ", ".join(map(named, found[:MAX_SHOWN])) + ", ..." * (len(found) > MAX_SHOWN)
         reason = f"column {shown} alone determines the label, wrong labels included"
         yield Doubt("leak", reason, "if it was made from the label, remove it and run again")
