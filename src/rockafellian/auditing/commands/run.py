@@ -91,7 +91,8 @@ def run(
             say(printable(line))
         described = _describe(problem, review)
     folder = _new_folder(data) if out is None else out
-    stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
+    again = f"resume with --resume --out {folder}" if review is None else f"start again with --force --out {folder}"
+    stopped = _interrupted(f"stopped; {again}")
     with stopped, _enough_space(folder), _made(folder), hold(folder):
         check_free(folder, force=force, resume=resume)  # another process may have taken it meanwhile
         if resume:

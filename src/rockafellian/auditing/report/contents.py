@@ -78,7 +78,7 @@ class Report:
 def trust_sentence(doubts: int) -> str:
     """Return whether the findings can be trusted, by how many things speak against them."""
     if doubts == 0:
-        return "Nothing speaks against these findings."
+        return "The checks found nothing that speaks against these findings."
     many = "one thing speaks" if doubts == 1 else f"{doubts} things speak"
     return f"Take these findings with care: {many} against them."
 
