@@ -163,3 +163,11 @@ def test_crisp_labels_are_removed_up_to_the_ceiling_and_others_by_what_the_floor
     assert clean.fraction_to_remove(0.3, crisp=True) == 0
     hardly = rk.NoiseRate(rk.Estimate(0.002, 0.0, 0.01), rk.Estimate(0.002, 0.0, 0.02))
     assert hardly.fraction_to_remove(0.3, crisp=True) == 0
+
+
+def test_with_few_rows_a_large_rate_is_removed_from_crisp_labels_although_none_would_be_possible() -> None:
+    few = rk.NoiseRate(rk.Estimate(0.12, 0.0, 0.23), rk.Estimate(0.12, 0.0, 0.23))
+    assert [few.fraction_to_remove(rate, crisp=True) for rate in (0.0, 0.3)] == [0.12, 0.12]
+    assert few.fraction_to_remove(0.3, crisp=False) == 0
+    small = rk.NoiseRate(rk.Estimate(0.04, 0.0, 0.08), rk.Estimate(0.04, 0.0, 0.08))
+    assert small.fraction_to_remove(0.3, crisp=True) == 0

@@ -22,6 +22,8 @@ from rockafellian.method.out_of_sample import Estimate, Floats, OutOfSample
 MAX_DEVIATION = 0.05
 #: If the interval of the floor reaches from 0 to above this, nothing is claimed.
 UNSURE = 0.1
+#: The least noise rate that is acted on, for crisp labels, although its interval reaches down to 0.
+MIN_UNSURE_RATE = 0.05
 
 
 class NoiseRate(NamedTuple):
@@ -60,12 +62,13 @@ class NoiseRate(NamedTuple):
         Args:
             disagree: the fraction of rows for which another label is predicted.
             crisp: whether every row has one right answer. If so, all disagreements within the interval of the ceiling
-                are removed, and otherwise only what the floor is sure of.
+                are removed, and otherwise only what the floor is sure of. If neither end is sure of any error, as
+                with few rows, that is the rate itself, unless it is small.
         """
         if not crisp:
             return self.floor.low
         if self.ceiling.low == 0 and self.ceiling.rate <= self.floor.rate:  # neither end is sure of any error
-            return 0.0
+            return self.ceiling.rate if self.ceiling.rate >= MIN_UNSURE_RATE else 0.0
         return min(max(disagree, self.ceiling.low), self.ceiling.high)
 
 
