@@ -26,7 +26,14 @@ def report(**by_name: list[dict[str, Any]]) -> Report:
     """All tables asked for; records by names such as `small_4`."""
     made = [Comparison(int(name.split("_")[1]), name.split("_")[0], found) for name, found in by_name.items()]
     made = [replace(one, plain=as_printed(1)) if one.number == 2 else one for one in made]
+    made = [replace(one, others=ours(one.records)) if one.number == 3 else one for one in made]
     return Report(NUMBERS, tuple(SCALES), tuple(made))
+
+
+def ours(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same results under the variant with what this library adds, where that changes the cell."""
+    wanted, table = {"elr-beta": "0.9", "ours": "yes"}, TABLES[3]
+    return [{**made, "variant": own} for made in records if (own := table.variant_of(made["cell"], wanted))]
 
 
 def outcome(found: Report, words: str) -> bool | None:
@@ -86,57 +93,88 @@ def test_a_pair_that_diverged_differs_and_one_that_lacks_a_side_is_not_run() -> 
     assert tally(signs(TABLES[3], "paper", [*others, record(cell, diverged="inf")])) == (10, 11, 1, 0)
 
 
+def whole() -> dict[str, list[dict[str, Any]]]:
+    """All tables at the scales that decide, each as printed."""
+    scales = {1: "features", 2: "features", 3: "paper", 4: "network", 7: "network", 8: "paper", 9: "features"}
+    found = {f"{scale}_{number}": as_printed(number) for number, scale in scales.items()}
+    return {**found, "network_5": [record(ATTACKED, bins=[bins(900, 880)])]}
+
+
 def test_records_that_repeat_the_paper_reach_every_target() -> None:
-    whole = report(
-        **{f"small_{number}": as_printed(number) for number in (1, 2, 4, 7, 8, 9)},
-        paper_3=as_printed(3),
-        small_5=[record(ATTACKED, bins=[bins(900, 880)])],
-    )
-    assert [one.reached for one in outcomes(whole)] == [True] * 7
+    found = {one.target: one.reached for one in outcomes(report(**whole()))}
+    assert len(found) == 14
+    assert all(found.values())
 
 
 def test_without_records_every_target_is_open() -> None:
-    assert [one.reached for one in outcomes(report())] == [None] * 7
+    assert [one.reached for one in outcomes(report())] == [None] * 14
 
 
-@pytest.mark.parametrize(
-    ("words", "cell", "enough", "too_far"),
-    [
-        ("every RRM cell", {"loss": "cce", "method": "RRM", "contamination": 0.6}, 94.0, 93.9),
-        ("every plain cell", {"loss": "mse", "method": "ERM", "contamination": 0.55}, 85.0, 84.9),
-        ("every plain cell", {"loss": "mse", "method": "ERM", "contamination": 0.55}, 95.0, 95.1),
-        ("at 65 %", {"loss": "mae", "method": "RRM", "contamination": 0.65}, 62.1, 62.0),
-        ("the mean of the 12", {"loss": "elr", "method": "RRM", "contamination": 0.65}, 87.0, 86.9),
-    ],
-)
-def test_a_target_of_table_3_turns_with_one_figure(words: str, cell, enough: float, too_far: float) -> None:
-    assert outcome(report(paper_3=changed(as_printed(3), enough, **cell)), words) is True
-    assert outcome(report(paper_3=changed(as_printed(3), too_far, **cell)), words) is False
+CASES: list[tuple[str, str, dict[str, Any], float, float]] = [
+    ("above its own loss", "features_1", {"loss": "cce", "method": "RRM", "contamination": 0.1}, 89.95, 89.94),
+    ("best of all", "features_1", {"loss": "mse", "method": "RRM", "contamination": 0.3}, 89.64, 89.63),
+    ("signs as printed", "features_1", {"loss": "mse", "method": "RRM", "contamination": 0.3}, 80.0, 95.0),
+    ("ours at or above", "paper_3", {"loss": "cce", "method": "RRM", "contamination": 0.6}, 95.5, 95.4),
+    ("ours above plain", "paper_3", {"loss": "mae", "method": "RRM", "contamination": 0.65}, 62.1, 62.0),
+]
 
 
-def test_the_mark_of_the_mean_is_that_of_the_published_figures() -> None:
-    (one,) = [one for one in outcomes(report()) if "mean of the 12" in one.target]
-    assert "90.92" in one.target
+@pytest.mark.parametrize(("words", "table", "cell", "enough", "too_little"), CASES)
+def test_a_target_turns_with_one_figure(words: str, table: str, cell, enough: float, too_little: float) -> None:
+    if words == "signs as printed":  # one may differ: take another away first
+        first = changed(as_printed(1), 80.0, loss="cce", method="RRM", contamination=0.3)
+        assert outcome(report(features_1=first), words) is True
+        assert outcome(report(features_1=changed(first, 80.0, **cell)), words) is False
+        return
+    number = int(table.rpartition("_")[2])
+    assert outcome(report(**{table: changed(as_printed(number), enough, **cell)}), words) is True
+    assert outcome(report(**{table: changed(as_printed(number), too_little, **cell)}), words) is False
+
+
+@pytest.mark.parametrize(("add", "reached"), [(1.5, True), (-1.6, False)])
+def test_the_mean_difference_of_table_3_turns_at_its_mark(add: float, reached: bool) -> None:
+    assert outcome(report(paper_3=as_printed(3, add=add)), "by one reading") is reached
+
+
+def test_the_reading_that_fits_best_is_named() -> None:
+    far = as_printed(3, add=-9)
+    near = [{**made, "variant": {"elr-beta": "0.9"}} for made in as_printed(3) if made["cell"]["loss"] == "elr"]
+    found = Report(NUMBERS, tuple(SCALES), (Comparison(3, "paper", far, near),))
+    (one,) = [one for one in outcomes(found) if "by one reading" in one.target]
+    assert one.result == "6.75 (elr-beta=0.9)"
+
+
+@pytest.mark.parametrize(("number", "far", "reached"), [(4, 7, True), (4, 8, False), (7, 10, True), (7, 11, False)])
+def test_attacked_tables_are_counted_by_figures_within_three_points(number: int, far: int, reached: bool) -> None:
+    records, left = [], far
+    for made in as_printed(number):
+        results = dict(made["results"])
+        for measure in list(results) if made["cell"]["method"] == "A-RRM" else ():
+            if left:
+                results[measure], left = results[measure] + 3.1, left - 1
+        records.append({**made, "results": results})
+    found = report(**{f"network_{number}": records})
+    assert outcome(found, f"Table {number}: A-RRM within 3 points") is reached
 
 
 def test_a_target_that_fails_for_a_cell_is_not_reached_though_runs_are_missing_and_open_without_one() -> None:
     lacking = [made for made in as_printed(3) if made["cell"]["loss"] != "elr"]
-    assert outcome(report(paper_3=lacking), "every RRM cell") is None
+    assert outcome(report(paper_3=lacking), "ours at or above") is None
     missed = changed(lacking, 50.0, loss="cce", method="RRM", contamination=0.55)
-    assert outcome(report(paper_3=missed), "every RRM cell") is False
+    assert outcome(report(paper_3=missed), "ours at or above") is False
 
 
 def test_a_target_is_not_reached_by_a_cell_that_diverged_and_names_it() -> None:
-    cell = {"loss": "cce", "method": "RRM", "contamination": 0.55}
-    records = [record(cell, diverged="inf") if made["cell"] == cell else made for made in as_printed(3)]
-    found = outcomes(report(paper_3=records))
-    assert found[0].reached is False
-    assert "not for CCE + RRM at 55 % (diverged)" in found[0].result
-    assert found[3].reached is False
+    cell = {"loss": "cce", "method": "RRM", "contamination": 0.1}
+    records = [record(cell, diverged="inf") if made["cell"] == cell else made for made in as_printed(1)]
+    (one,) = [one for one in outcomes(report(features_1=records)) if "above its own loss" in one.target]
+    assert one.reached is False
+    assert "not for CCE + RRM at 10 % (diverged)" in one.result
 
 
-def test_the_small_scale_of_table_3_decides_nothing() -> None:
-    assert outcome(report(small_3=as_printed(3)), "every RRM cell") is None
+def test_without_the_scale_that_answers_a_table_has_no_targets() -> None:
+    found = replace(report(small_1=as_printed(1)), scales=("small",))
+    assert not [one for one in outcomes(found) if one.target.startswith("Table 1")]
 
 
 @pytest.mark.parametrize(("removed", "untouched", "met"), [(900, 880, (True, True)), (899, 879, (False, False))])
@@ -161,6 +199,6 @@ def test_the_target_for_signs_is_decided_when_missing_runs_cannot_change_it() ->
 
 def test_targets_are_those_of_the_tables_asked_for() -> None:
     found = report(paper_3=as_printed(3))
-    assert len(outcomes(replace(found, numbers=(3,)))) == 4
+    assert len(outcomes(replace(found, numbers=(3,)))) == 3
     assert outcomes(replace(found, numbers=(3,), scales=("small",))) == []
     assert outcomes(replace(found, numbers=(8,))) == []

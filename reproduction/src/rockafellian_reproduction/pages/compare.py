@@ -90,6 +90,10 @@ class Report:
         table, most = none.table, max(found, key=lambda made: made.cells_run, default=none)
         return next((made for made in found if made.scale == table.answers and made.cells_run), most)
 
+    def decides(self, number: int) -> bool:
+        """Return whether the scale that answers this table's question is among those asked for."""
+        return Comparison(number, "paper", ()).table.answers in self.scales
+
 
 class Step(NamedTuple):
     """Fractions of rows in each bin of Table 5, [mislabeled, clean], after a re-weighting of ours and of the paper."""
