@@ -12,6 +12,7 @@ from rockafellian_reproduction.pages.table_section import join_pairs, printable
 from rockafellian_reproduction.pages.targets import SIGNED, describe_tally, headline, outcomes, tally
 from rockafellian_reproduction.pages.verdicts import MEANINGS, judge
 from rockafellian_reproduction.tables import SCALES
+from rockafellian_reproduction.tables.readings import options
 
 TITLE = "The paper's tables, run again"
 NOTE = "Written by `rockafellian compare --markdown` from the records in reproduction/results. Do not edit."
@@ -109,12 +110,20 @@ def _runs(report: Report) -> Iterator[Block]:
         "Dates, seeds, machines",
         [Grid(heads, [_describe_run(made) for made in trained], left=4), Points(list(dict.fromkeys(machines)))],
     )
-    seeds = [(made, len({record["seed"] for record in made.records})) for made in trained]
-    lines = [f"rockafellian reproduce {made.number} --scale {made.scale} --seeds {n}" for made, n in seeds]
+    lines = [line for made in trained for line in _commands(made)]
     yield Fold(
         "Commands to run the tables again and write this page",
         [Commands([*lines, "rockafellian compare --markdown docs/reproduce.md"])],
     )
+
+
+def _commands(comparison: Comparison) -> list[str]:
+    """Return the commands that run a table again, as printed and under each other reading."""
+    seeds: dict[str, set[int]] = {}
+    for record in [*comparison.records, *comparison.others]:
+        command = f"rockafellian reproduce {comparison.number} --scale {comparison.scale}"
+        seeds.setdefault(command + options(record.get("variant")), set()).add(record["seed"])
+    return [f"{command} --seeds {len(found)}" for command, found in seeds.items()]
 
 
 def _format_timing(found: Timing) -> list[str]:

@@ -39,6 +39,12 @@ class Point(NamedTuple):
         return (robust or not self.robust) and all(cell.get(key) in values for key, values in self.cell.items())
 
 
+def options(variant: Variant | None) -> str:
+    """Return the options of the command that runs cells under these readings."""
+    pairs = (variant or {}).items()
+    return "".join(" --ours" if name == "ours" else f" --reading {name}={value}" for name, value in pairs)
+
+
 #: Not a reading: the method as this library runs it, in the protocol of the table. `--ours` on the command line.
 OURS = Point(
     "ours",

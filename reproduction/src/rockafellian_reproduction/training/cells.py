@@ -27,6 +27,7 @@ from rockafellian.training.history import History
 from rockafellian.weights.sample_weights import SampleWeights
 from rockafellian_reproduction.machine import machine
 from rockafellian_reproduction.tables import Cell, Recipe, Scale, Table, Variant
+from rockafellian_reproduction.tables.readings import options
 from rockafellian_reproduction.training.epoch_log import EpochLog
 from rockafellian_reproduction.training.measures import MEASURES
 from rockafellian_reproduction.training.problems import Problem, make
@@ -78,12 +79,6 @@ def train_cell(
         ],
         "seconds": round(sum(epoch.seconds for epoch in history.epochs), 1),
     }
-
-
-def options(variant: Variant | None) -> str:
-    """Return the options of the command that runs cells under these readings."""
-    pairs = (variant or {}).items()
-    return "".join(" --ours" if name == "ours" else f" --reading {name}={value}" for name, value in pairs)
 
 
 def _describe(command: str, recipe: Recipe, problem: Problem) -> dict[str, Any]:
