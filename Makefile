@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types docs pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -20,14 +20,22 @@ demo: .venv/.installed
 test: .venv/.installed-test
 	$(BIN)/python -m pytest $(PARALLEL)
 
-check: lint types pinned test
+check: lint types pinned docs test
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 
 types: .venv/.installed-dev
 	$(BIN)/mypy
+
+# The documentation site in site/; a broken link or a page that is not in the navigation fails.
+docs: .venv/.installed-dev docs/cli.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs/cli.md: .venv/.installed-dev $(wildcard src/rockafellian/cli/*.py)
+	$(BIN)/python .ci/cli_reference.py
 
 # Is every installed version the one in constraints.txt?
 pinned: .venv/.installed-dev
@@ -121,7 +129,7 @@ tables: .venv/.installed-bench
 	$(BIN)/rockafellian compare --markdown docs/reproduce.md
 
 clean:
-	rm -rf .venv .venv-newest .venv-oldest runs
+	rm -rf .venv .venv-newest .venv-oldest runs site
 
 # What a user has: the command with all that it audits. What a developer has: a dependency group and the reproduction too.
 .venv/.installed: pyproject.toml constraints.txt | .venv

@@ -171,7 +171,7 @@ def render(record: Record) -> str:
     goals = [(what, target, figure, pages.met(reached)) for what, target, figure, reached in targets(record)]
     sources = sorted({f"{each.archive.package} {each.archive.version}" for each in real_tables.SETS.values()})
     return pages.page(
-        "Right labels that look wrong",
+        "Right labels, uncertain outcomes",
         "benchmarks/ambiguous.py from benchmarks/results/ambiguous.json",
         "Ratings, credit, weather, happiness: in most tables the columns do not determine the outcome. A model then "
         "disagrees with many labels although all of them are right. `RRM()` must not call them mislabeled, and must "

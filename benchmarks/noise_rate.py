@@ -288,7 +288,7 @@ def render(record: Record) -> str:
         "## How this was measured",
         f"{pages.ran([record], 'scikit-learn')}. Logistic regression, five folds, out of sample; seeds "
         f"{', '.join(map(str, SEEDS))}. The constants of the estimate were chosen on other draws of the same families. "
-        "All sets are drawn; real tables stand in [right labels that look wrong](ambiguous.md), human errors in "
+        "All sets are drawn; real tables stand in [right labels, uncertain outcomes](ambiguous.md), human errors in "
         "[rivals](rivals.md), with `crisp=True`. Labels near the border of two classes that are wrong towards the "
         "other one look like ambiguity: neither end shows all of them.",
     )

@@ -1,10 +1,15 @@
 """The pages lead somewhere: links, the list of pages, and the tree in docs/architecture.md."""
 
 import doctest
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import rockafellian as rk
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rockafellian"
@@ -50,10 +55,58 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", line).replace(" ", "-") for line in lines}
 
 
-def test_every_page_is_listed_in_the_index() -> None:
-    index = (ROOT / "docs" / "index.md").read_text()
-    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")} - {"index.md"}
-    assert not [page for page in pages if f"({page})" not in index]
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n", 1)[1]
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert not [page for page in pages if f": {page}\n" not in navigation]
+
+
+def test_the_reference_of_commands_is_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / ".ci")
+    shown = subprocess.run(
+        [sys.executable, "-c", "import cli_reference; print(cli_reference.render(), end='')"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert (ROOT / "docs" / "cli.md").read_text() == shown
+
+
+def test_the_reference_has_every_public_name() -> None:
+    listed = set(re.findall(r"^::: \S+?\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    assert set(rk.__all__) - {"ATTACKS", "LOSSES"} <= listed
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_result_in_the_first_lines_is_the_recorded_one(page: str) -> None:
+    recorded = next(
+        line for line in (ROOT / "docs" / "digits.md").read_text().splitlines() if line.startswith("With 40%")
+    )
+    assert recorded.split(". ")[0] in (ROOT / page).read_text()
+
+
+def test_the_readme_is_short_and_begins_with_what_users_need() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) < 120
+    first = "\n".join(lines[:40])
+    assert all(part in first for part in ("review.png", "pip install", "rockafellian audit", "make demo", "make test"))
+
+
+#: Words of our own, and the usual ones for them; and British spellings.
+UNUSUAL = (
+    "by heart|nine times in ten|honest mistakes?|leant|wrong on purpose|share of wrong labels|look wrong|"
+    "taken for wrong|behaviour|labell(?:ed|ing)|optimis(?:er|ation)|generalis|normalis|standardis|neighbour"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "faults.md"],  # it quotes code of before
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_pages_use_the_words_of_the_field(page: Path) -> None:
+    assert not re.findall(rf"\b(?:{UNUSUAL})\w*", page.read_text(), re.IGNORECASE)
 
 
 def test_the_code_in_contributing_runs() -> None:
