@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types docs pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types docs pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors tweets bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -84,6 +84,10 @@ review: .venv/.installed-rivals
 # Label errors of IMDb's test set that people have confirmed; needs their list, see benchmarks/natural_errors.py.
 natural-errors: .venv/.installed-rivals
 	$(BIN)/python benchmarks/natural_errors.py
+
+# Tweets labeled by one person each; needs the file, see benchmarks/tweets.py.
+tweets: .venv/.installed-rivals
+	$(BIN)/python benchmarks/tweets.py
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/reweight.py

@@ -29,6 +29,7 @@ import reweight as benchmark
 import robustness
 import rockafellian as rk
 import together
+import tweets
 
 
 @pytest.mark.parametrize(
@@ -322,6 +323,29 @@ def test_a_review_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     widths = [found["reviews"][str(clicks)]["width"] for clicks in review.CLICKS]
     assert 1 > widths[0] > widths[1] > widths[2] > 0
     assert all(0 < accuracy < 1 for accuracy in found["accuracy"])
+
+
+def test_the_page_on_tweets_is_written_from_its_record() -> None:
+    record = json.loads(tweets.RESULTS.read_text())
+    assert tweets.PAGE.read_text() == tweets.render(record)
+    assert list(record["seeds"]) == list(map(str, tweets.SEEDS))
+
+
+def test_a_tweet_gets_the_label_of_one_of_those_who_judged_it(tmp_path: Path) -> None:
+    votes = [(3, 0, 0, 0), (0, 2, 1, 1), (0, 0, 4, 2)] * 200
+    lines = [
+        f'{i},{sum(each[:3])},{",".join(map(str, each))},"word{i % 3} word{i % 5}"' for i, each in enumerate(votes)
+    ]
+    header = ",count,hate_speech,offensive_language,neither,class,tweet"
+    (tmp_path / tweets.FILE).write_text("\n".join([header, *lines]))
+    rows = tweets.draw(tweets.read(tmp_path), seed=0)
+    counts = np.bincount(rows.y, minlength=3)
+    assert len(rows.y) == 480
+    assert rows.wrong.sum() == pytest.approx(480 / 9, abs=25)  # a third of the tweets has one vote of three against it
+    assert counts[0] == pytest.approx(160, abs=25)
+    assert not rows.wrong[rows.y == 0].any()
+    with pytest.raises(FileNotFoundError, match=r"need .*labeled_data"):
+        tweets.read(tmp_path / "elsewhere")
 
 
 def test_the_page_on_natural_errors_is_written_from_its_record() -> None:

@@ -40,7 +40,7 @@ def test_the_page_starts_with_the_count_and_the_noise_rate() -> None:
     assert headline(report([])) == "None of 20,000 rows looks mislabeled"
     assert "12 %" in noise_rate_sentence(four)
     assert "10 % to 14 %" in noise_rate_sentence(four)
-    assert "no errors to be seen; at most 3.0 %" in noise_rate_sentence(report([], estimate=known_rate(0.0, 0.0, 0.03)))
+    assert "no errors to be seen; up to 3.0 %" in noise_rate_sentence(report([], estimate=known_rate(0.0, 0.0, 0.03)))
     assert "not estimated" in noise_rate_sentence(report([], estimate=None))
     assert "The 4 with the lowest label quality" in render(report(list(four.issues), flagged=9))
 

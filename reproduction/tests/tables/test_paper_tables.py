@@ -69,7 +69,7 @@ def test_a_scale_says_all_that_it_changes(table) -> None:
 
 def test_the_features_scale_changes_nothing_but_the_network() -> None:
     for number, network in (
-        (1, {"network", "encoder", "image_size", "augment"}),
+        (1, {"network", "encoder", "image_size", "components", "augment"}),
         (9, {"network", "encoder", "tokens"}),
     ):
         table = TABLES[number]

@@ -42,7 +42,8 @@ class NoiseRate(NamedTuple):
         """What is known, in words."""
         floor, ceiling = self
         if ceiling.high < 0.01 or (floor.rate < 0.001 and ceiling.rate < 0.001):
-            return f"no errors to be seen; at most {_percent(max(floor.high, ceiling.high))} of the labels are wrong"
+            most = _percent(max(floor.high, ceiling.high))
+            return f"no errors to be seen; up to {most} of the labels may be wrong, more where the model is unsure"
         if self.is_unsure:
             return (
                 f"too few rows or too weak a model to tell: {_percent(0)} to {_percent(floor.high)} of the labels are "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from filelock import FileLock
 from torch import Tensor
 
@@ -23,3 +24,19 @@ def cached(name: str, compute: Callable[[], Tensor]) -> Tensor:
             vectors = compute()
             save(path, {"vectors": vectors})
     return vectors
+
+
+def principal_components(vectors: Tensor, k: int, fitted: int) -> Tensor:
+    """Return the k coordinates of most variance, the largest first; axes and mean are those of the first rows.
+
+    Args:
+        vectors: one row each
+        k: how many coordinates
+        fitted: how many rows, from the first, decide mean and axes
+    """
+    mean = vectors[:fitted].double().mean(0)
+    centered = vectors[:fitted].double() - mean
+    axes = torch.linalg.eigh(centered.T @ centered / fitted).eigenvectors.flip(1)[:, :k]
+    # An axis has no direction of its own: its largest entry is made positive, so that all machines have the same.
+    largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
+    return ((vectors.double() - mean) @ (axes * largest.sign())).float()

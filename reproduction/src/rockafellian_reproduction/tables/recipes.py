@@ -16,6 +16,7 @@ class Recipe:
     Args:
         learning_rate: that of the mean loss: eta * batch / N for the paper's sums of (1/N + u_i) * J_i (Algorithm 2)
         plain_learning_rate: that of runs without re-weighting, if it differs
+        components: how many principal components of an encoder's features are used
         gamma: as in Algorithm 3, which removes rows above c_min + 2 * gamma; without it C' is used
         spread: which rows get the freed weight; "one row" is the first of those with the least loss
         reweighted_by: the loss of the training, or cross-entropy of probabilities clipped to [1e-7, 1 - 1e-7]
@@ -37,6 +38,7 @@ class Recipe:
     encoder: str | None = None
     tokens: int | None = None
     image_size: int | None = None
+    components: int | None = None
     prevalence: float | None = None
     noise: str = "uniform"
     gamma: float | None = None

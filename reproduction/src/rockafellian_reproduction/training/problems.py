@@ -15,7 +15,7 @@ from rockafellian.contamination import Noisy
 from rockafellian_reproduction import datasets, networks
 from rockafellian_reproduction.data.words import tokens
 from rockafellian_reproduction.networks import efficientnet, encoders, resnet50
-from rockafellian_reproduction.networks.features import cached
+from rockafellian_reproduction.networks.features import cached, principal_components
 from rockafellian_reproduction.tables.kernel import KERNEL
 from rockafellian_reproduction.tables.recipes import Recipe
 
@@ -109,7 +109,10 @@ def _encoded_images(recipe: Recipe, found: datasets.Images, rows: Tensor) -> Cle
     def compute() -> Tensor:
         return efficientnet.features(efficientnet.load(), torch.cat([found.train_x, found.test_x]), size)
 
-    vectors = cached(f"{recipe.data}-{recipe.encoder}-{size}", compute)
+    name = f"{recipe.data}-{recipe.encoder}-{size}"
+    vectors = cached(name, compute)
+    if (k := recipe.components) is not None:
+        vectors = cached(f"{name}-components-{k}", lambda: principal_components(vectors, k, n))
     deviation, mean = torch.std_mean(vectors[:n])
     x, test_x = ((part - mean) / deviation for part in (vectors[rows], vectors[n:][: recipe.test_rows]))
     return Clean(
