@@ -28,7 +28,7 @@ from rivals.measures import of_flags
 from rockafellian.integrations.sklearn import RRMClassifier
 
 RESULTS, PAGE = records.RESULTS / "tweets.json", records.DOCS / "tweets.md"
-#: Seed 9 was looked at before.
+#: Seeds 9 to 11 were looked at before.
 SEEDS = (0, 1, 2)
 TRAINING = 0.8
 VARIABLE, FILE = "ROCKAFELLIAN_TWEETS", "labeled_data.csv"
@@ -171,37 +171,36 @@ def render(record: Record) -> str:
         "Whether a tweet is hate speech has no one right answer, as people disagree: by what this project advises, "
         "`crisp` should be left out here, or used with `per_class=True`. Each tweet got the vote of one of the people "
         "who judged it; a vote against the majority counts as an error.",
-        f"{pages.ran([record], 'scikit-learn', 'cleanlab')}, seeds {', '.join(record['seeds'])}; seed 9 was looked at "
-        f"before. {cells[0]['rows']:,} of the tweets of Davidson et al. (2017) for training, logistic regression on "
+        f"{pages.ran([record], 'scikit-learn', 'cleanlab')}, seeds {', '.join(record['seeds'])}; seeds 9 to 11 were "
+        f"looked at before. {cells[0]['rows']:,} of the tweets of Davidson et al. (2017) for training, logistic regression on "
         "TF-IDF of words and pairs of words.",
     )
 
 
 def _summary(cells: list[Record]) -> str:
-    mean = {name: {key: _mean(cells, name, key) for key in ("f1", "macro_f1")} for name in METHODS}
     rate = np.mean([cell["true_rate"] for cell in cells])
-    ours, plain = mean["RRM, crisp"], mean["alone"]
     ends = [cell["methods"]["RRM"] for cell in cells]
     between = f"{100 * min(e['floor'][0] for e in ends):.1f} to {100 * max(e['ceiling'][0] for e in ends):.1f} %"
+    crisp, theirs = (100 * _mean(cells, name, "f1") for name in ("RRM, crisp", RIVAL))
+    macro = {name: f"{100 * _mean(cells, name, 'macro_f1'):.1f} %" for name in METHODS}
     return (
-        f"{rate:.1%} of the votes are not those of the majority; floor and ceiling say {between}. Of them "
-        f"`RRMClassifier(crisp=True)` finds an F1 of {100 * ours['f1']:.1f} %, CleanLearning of "
-        f"{100 * mean[RIVAL]['f1']:.1f} %. Macro-F1 on the majority's labels: {100 * ours['macro_f1']:.1f} %, plain "
-        f"{100 * plain['macro_f1']:.1f} %, CleanLearning {100 * mean[RIVAL]['macro_f1']:.1f} %; by default, without "
-        f"`crisp`, {100 * mean['RRM']['macro_f1']:.1f} %."
+        f"{rate:.1%} of the votes are not those of the majority; floor and ceiling say {between}. Macro-F1 on the "
+        f"majority's labels: by default {macro['RRM']}, plain {macro['alone']}, CleanLearning {macro[RIVAL]}. With "
+        f"`crisp=True` more errors are found, with an F1 of {crisp:.1f} % (CleanLearning {theirs:.1f} %), but the rare "
+        f"class suffers: macro-F1 {macro['RRM, crisp']}; with `per_class=True` it is {macro['RRM, crisp, per class']}."
     )
 
 
 def targets(cells: list[Record]) -> list[tuple[str, str, bool]]:
     """Return each target, what was measured, and whether it was met."""
     rows: list[tuple[str, str, bool]] = []
-    for name in ("RRM", "RRM, crisp"):
+    for name in ("RRM", "RRM, crisp", "RRM, crisp, per class"):
         least = min(_of(cells, name, "macro_f1")[i] - _of(cells, "alone", "macro_f1")[i] for i in range(len(cells)))
-        target = f"macro-F1 of {name} at most a point below plain, worst seed"
+        target = f"macro-F1 of `{name}` at most a point below plain, worst seed"
         rows.append((target, f"{100 * least:+.1f}", least >= -MAX_LOSS))
     ours, theirs = _mean(cells, "RRM, crisp", "f1"), _mean(cells, RIVAL, "f1")
     rows.append(
-        ("F1 of the flags of RRM, crisp, at least CleanLearning's", f"{100 * (ours - theirs):+.1f}", ours >= theirs)
+        ("F1 of the flags of `RRM, crisp` at least CleanLearning's", f"{100 * (ours - theirs):+.1f}", ours >= theirs)
     )
     held = [
         cell["methods"]["RRM"]["floor"][1] <= cell["true_rate"] <= cell["methods"]["RRM"]["ceiling"][2]
