@@ -11,6 +11,7 @@ import typer
 
 from rockafellian._internal.files import check_exists
 from rockafellian._internal.printable import printable
+from rockafellian.cli.screen import Open, open_page
 
 Data = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, .npz, or a folder with one sub-folder per class.")]
 Label = Annotated[list[str] | None, typer.Option(help="The label column; repeat it for several columns of 0 and 1.")]
@@ -86,6 +87,7 @@ def audit(
     crisp: Crisp = None,
     force: ForceRun = False,
     resume: Resume = False,
+    open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on your data, find the mislabeled rows, and write a page to review them."""
@@ -104,6 +106,8 @@ def audit(
         show(audited.folder, None, None, None, as_json=True)
     else:
         print_summary(audited.folder, sys.stdout, without=audited.problem.notices)
+    if open_:
+        open_page(audited.folder / "report.html")
 
 
 def check(
