@@ -74,8 +74,8 @@ def _by_seed(summary: Record) -> str:
 def _settings(summary: Record) -> str:
     about = summary["settings"]
     return (
-        f"{ran([summary], 'scikit-learn')}. {about['train_rows']:,} training rows with uniform label noise, the rest of the "
-        f"1,797 as a clean test; an MLP 64-{about['hidden']}-{about['hidden']}-10, SGD with learning rate "
+        f"{ran([summary], 'scikit-learn')}. {about['train_rows']:,} training rows with uniform label noise, the rest "
+        f"of the 1,797 as a clean test; an MLP 64-{about['hidden']}-{about['hidden']}-10, SGD with learning rate "
         f"{about['learning_rate']} and momentum {about['momentum']}, batches of {about['batch_size']}, "
         f"{about['epochs']} epochs. No clean label is used before the test."
     )

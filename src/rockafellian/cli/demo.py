@@ -22,7 +22,7 @@ def demo(
     epochs: Annotated[int, typer.Option(help="How long to train.")] = 40,
     open_: Open = True,
 ) -> None:
-    """Plain training beside RRM on scikit-learn's digits with 40 % label noise, and a page to review the label issues."""
+    """Plain training beside RRM on scikit-learn's digits with 40 % label noise, and a page to review them."""
     from rockafellian.cli.digits import run_demo
 
     run, banner = run_demo(out, seeds=seeds, epochs=epochs)

@@ -25,7 +25,7 @@ from rockafellian.losses import cce
 from rockafellian.method.reweight import RRM
 from rockafellian.training.evaluation import evaluate
 from rockafellian.training.fit import fit
-from rockafellian.training.history import Epoch, Reweighting
+from rockafellian.training.history import Epoch, History
 from rockafellian.training.progress import Progress, counting
 from rockafellian.weights.sample_weights import SampleWeights
 
@@ -102,7 +102,8 @@ def _compare(digits: Digits, settings: Settings, seed: int, on_epoch: Callable[[
     weights = SampleWeights(len(noisy.labels), RRM(crisp=True))
     train = partial(_train, digits, noisy, settings, seed=seed, on_epoch=on_epoch)
     plain, _ = train(weights=None)
-    rrm, [*_, last] = train(weights=weights)
+    rrm, history = train(weights=weights)
+    last = history.rounds[-1]
     assert weights.estimate is not None
     return Compared(seed, plain, rrm, weights.estimate.ceiling.rate, last.precision or 0.0, last.recall or 0.0)
 
@@ -115,8 +116,8 @@ def _train(
     weights: SampleWeights | None,
     seed: int,
     on_epoch: Callable[[Epoch], None],
-) -> tuple[float, list[Reweighting]]:
-    """Train; return the test accuracy and the re-weightings. Without weights it is plain training, else equal."""
+) -> tuple[float, History]:
+    """Train, plainly if there are no weights, and otherwise the same; return the accuracy on the test digits."""
     torch.manual_seed(seed)
     width = settings.hidden
     model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
@@ -135,7 +136,7 @@ def _train(
     )
     accuracy = evaluate(model, (digits.test_x, digits.test_y), loss=cce).accuracy
     assert accuracy is not None
-    return accuracy, history.rounds
+    return accuracy, history
 
 
 def run_demo(parent: Path, *, seeds: int, epochs: int) -> tuple[Path, Banner]:

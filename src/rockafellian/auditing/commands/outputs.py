@@ -38,7 +38,7 @@ N_NOT_FLAGGED = 200
 
 
 def write_all(audited: Audited, folder: Path, key: str, banner: Banner | None = None) -> None:
-    """Write all files but the mark that says that they are complete; the page begins with the banner if there is one."""
+    """Write all files but the mark that says that they are complete; the page begins with the banner, if any."""
     source, history = audited.problem.source, audited.history.state_dict()
     audited.model.save(folder / "model")
     with atomic_write(folder / "findings.parquet") as partial:
