@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from samples import command, image_folder, texts
+from samples import command, image_folder, table, texts
+
+from rockafellian.cli import screen
 
 HOSTILE = "<script>window.hacked=1</script>"
 
@@ -61,3 +64,17 @@ def test_hostile_texts_labels_and_file_names_are_shown_and_do_not_run(
     assert path.name in shown
     assert page.evaluate("window.hacked") is None
     assert not opened.errors
+
+
+@pytest.mark.parametrize(("option", "opens"), [([], False), (["--open"], True), (["--no-open"], False)])
+def test_an_audit_opens_its_page_if_told_to(
+    option: list[str], opens: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(screen, "has_screen", lambda: True)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    table(60)[0].to_csv(tmp_path / "data.csv", index=False)
+    arguments = ("audit", tmp_path / "data.csv", "--label", "label", "--out", tmp_path / "run", "--epochs", 10)
+    assert command(monkeypatch, *arguments, "--contamination", 0.2, *option) == 0
+    assert f"review: {tmp_path / 'run' / 'report.html'}" in capsys.readouterr().out
+    assert opened == ([(tmp_path / "run" / "report.html").as_uri()] if opens else [])

@@ -31,5 +31,4 @@ def demo(
     print(", ".join(f"{name} {figure}" for name, figure in banner.figures.items()))
     print(printable(f"review: {page}"))
     print("next, your own data: rockafellian audit DATA.csv --label COLUMN")
-    if open_:
-        open_page(page)
+    open_page(page, wanted=open_)

@@ -167,7 +167,7 @@ def _banner(compared: list[Compared], digits: Digits, noisy: Noisy, audited: Aud
     flagged, wrong = audited.flagged, noisy.mask.numpy()
     text = (
         f"Accuracy on {len(digits.test_y):,} clean test digits after training on {len(wrong):,} digits, "
-        f"{wrong.mean():.0%} of them mislabeled; {seeds}. An audit of the training digits follows. It flags "
+        f"{wrong.mean():.0%} of them mislabeled; {seeds}. An audit of the first seed follows. It flags "
         f"{flagged.sum():,}, of which {wrong[flagged].sum():,} are mislabeled, and misses {wrong[~flagged].sum():,}."
     )
     return Banner({"plain training": f"{mean(plain):.1%}", "RRM": f"{mean(rrm):.1%}"}, text)

@@ -13,9 +13,9 @@ import typer
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Whether to open the page, where there is a screen.")]
 
 
-def open_page(path: Path) -> None:
-    """Open a page in the browser if there is a screen; do nothing otherwise."""
-    if has_screen():
+def open_page(path: Path, *, wanted: bool = True) -> None:
+    """Open a page in the browser if that is wanted and there is a screen; do nothing otherwise."""
+    if wanted and has_screen():
         webbrowser.open(path.resolve().as_uri())
 
 
