@@ -48,6 +48,7 @@ def test_only_flagged_rows_with_a_picture_and_a_suggestion_are_in_the_strip() ->
         issue(1, image=PIXEL, flagged=False),
         issue(2, text="no picture"),
         issue(3, "cat", None, image=PIXEL),
+        issue(5, "cat", "cat", image=PIXEL),
         issue(4, image=PIXEL),
     ]
     shown = render(report(rows, banner=BANNER)).partition('<ul class="strip"')[2].partition("</ul>")[0]
