@@ -153,7 +153,7 @@ def test_the_page_on_digits_is_written_from_the_record() -> None:
     record = json.loads(digits.RESULTS.read_text())
     assert digits.PAGE.read_text() == digits.render(record)
     assert all(len(summary["seeds"]) == digits.SEEDS for summary in record.values())
-    assert all(row["rrm"] - row["plain"] >= 0.2 for row in record["standardised"]["seeds"])
+    assert all(row["rrm"] - row["plain"] >= 0.2 for row in record["standardized"]["seeds"])
 
 
 def test_the_page_on_one_process_and_several_is_written_from_the_record() -> None:

@@ -12,7 +12,7 @@ from instances import known_rate
 from page_samples import PIXEL, animals, current, exported, issue, press, report, shown, written
 
 from rockafellian.auditing.report.charts import MAX_CLASSES, Pairs, class_bars, drawings, pairs
-from rockafellian.auditing.report.contents import LabelIssue, Report, Sample, headline, noise_rate_sentence
+from rockafellian.auditing.report.contents import Banner, LabelIssue, Report, Sample, headline, noise_rate_sentence
 from rockafellian.auditing.report.page import render
 from rockafellian.training.history import Epoch, History
 
@@ -408,10 +408,13 @@ def test_charts_follow_the_theme(tmp_path: Path, tab: Any) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(tmp_path: Path, tab: Any, theme: str) -> None:
-    rows = [*animals().issues, issue(9, "owl", None, flagged=False, place=0)]
-    page = tab(color_scheme=theme).open(
-        written(tmp_path, report(rows, flagged=4, folder="runs/1", sample=Sample([1], [(9, 0)])))
-    )
+    rows = [*animals().issues, issue(9, "owl", None, flagged=False, place=0), issue(8, image=PIXEL)]
+    around = {
+        "folder": "runs/1",
+        "sample": Sample([1], [(9, 0)]),
+        "banner": Banner({"before": "1%", "after": "2%"}, "how"),
+    }
+    page = tab(color_scheme=theme).open(written(tmp_path, report(rows, flagged=5, **around)))
     press(page, "krds")
     exported(page, tmp_path)
     page.click("#training > summary")

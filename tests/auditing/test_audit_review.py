@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import webbrowser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from samples import command, image_folder, texts
+from samples import command, image_folder, table, texts
+
+from rockafellian.cli import screen
 
 HOSTILE = "<script>window.hacked=1</script>"
 
@@ -65,27 +66,15 @@ def test_hostile_texts_labels_and_file_names_are_shown_and_do_not_run(
     assert not opened.errors
 
 
-def test_a_screenshot_can_be_taken(tab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept where ROCKAFELLIAN_SCREENSHOT says, for the docs; elsewhere it only has to show something."""
-    from PIL import Image
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    wrong = np.random.default_rng(0).permutation(len(digits.target))[: len(digits.target) // 10]
-    given = digits.target.copy()
-    given[wrong] = (given[wrong] + 1 + np.arange(len(wrong)) % 9) % 10
-    target = os.environ.get("ROCKAFELLIAN_SCREENSHOT")
-    rows = np.arange(600 if target else 150)
-    for row in rows:
-        file = tmp_path / "digits" / str(given[row]) / f"{row:04d}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray((255 - digits.images[row] * 15).astype(np.uint8)).save(file)
-    assert command(monkeypatch, "train", tmp_path / "digits", "--out", tmp_path / "run", "--epochs", 15) == 0
-    page = tab(viewport={"width": 1280, "height": 800}).open(tmp_path / "run" / "report.html")
-    for key in ("r", "r", "s", "r", "r"):
-        page.keyboard.press(key)
-    shot = Path(target or tmp_path / "shot.png")
-    page.screenshot(path=shot)
-    with Image.open(shot) as picture:
-        assert picture.size == (1280, 800)
-        assert len(picture.convert("RGB").getcolors(1 << 24)) > 50
+@pytest.mark.parametrize(("option", "opens"), [([], False), (["--open"], True), (["--no-open"], False)])
+def test_an_audit_opens_its_page_if_told_to(
+    option: list[str], opens: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(screen, "has_screen", lambda: True)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    table(60)[0].to_csv(tmp_path / "data.csv", index=False)
+    arguments = ("audit", tmp_path / "data.csv", "--label", "label", "--out", tmp_path / "run", "--epochs", 10)
+    assert command(monkeypatch, *arguments, "--contamination", 0.2, *option) == 0
+    assert f"review: {tmp_path / 'run' / 'report.html'}" in capsys.readouterr().out
+    assert opened == ([(tmp_path / "run" / "report.html").as_uri()] if opens else [])

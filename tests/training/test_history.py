@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from rockafellian._internal.extras import install_command
-from rockafellian.training.charts import plot_images, plot_weights
 from rockafellian.training.history import Best, Epoch, History, Reweighting
 
 EPOCHS = [
@@ -179,34 +178,3 @@ def test_a_missing_library_is_an_error_that_names_the_extra(missing: str, call, 
     monkeypatch.delitem(sys.modules, "rockafellian.training.charts")
     with pytest.raises(ImportError, match=f"need {missing.split('.')[0]} .*{re.escape(install_command(extra))}"):
         call(full())
-
-
-def test_weights_of_clean_and_mislabeled_rows_are_drawn_apart() -> None:
-    random = torch.Generator().manual_seed(0)
-    values = [torch.rand(50, generator=random) for _ in range(3)]
-    wrong = torch.arange(50) % 3 == 0
-    [panel] = plot_weights(values, wrong, [1, 4, 9]).axes
-    lines = drawn(panel)
-    assert [text.get_text() for text in panel.get_legend().get_texts()] == list(lines)
-    assert len(panel.collections) == 2
-    for name, rows, band in zip(("clean", "mislabeled"), (~wrong, wrong), panel.collections, strict=True):
-        epochs, means = lines[f"{name} rows, mean"]
-        assert epochs == [1, 4, 9]
-        assert means == pytest.approx([weights[rows].mean().item() for weights in values])
-        [path] = band.get_paths()
-        for epoch, weights in zip(epochs, values, strict=True):
-            edges = path.vertices[path.vertices[:, 0] == epoch, 1]
-            expected = np.quantile(weights[rows].numpy(), [0.05, 0.95])
-            assert [edges.min(), edges.max()] == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize(("columns", "panels"), [(3, 9), (5, 10), (7, 7)])
-def test_every_image_is_drawn_with_its_title_and_no_axis(columns: int, panels: int) -> None:
-    images, titles = torch.rand(7, 2, 3), [f"image {i}" for i in range(7)]
-    figure = plot_images(images, titles, columns)
-    assert len(figure.axes) == panels
-    assert [panel.get_title() for panel in figure.axes] == titles + [""] * (panels - 7)
-    for panel, image in zip(figure.axes, images, strict=False):
-        assert np.array_equal(panel.get_images()[0].get_array(), image)
-    assert not any(panel.get_images() for panel in figure.axes[7:])
-    assert not any(panel.axison for panel in figure.axes)

@@ -11,6 +11,7 @@ import typer
 
 from rockafellian._internal.files import check_exists
 from rockafellian._internal.printable import printable
+from rockafellian.cli.screen import Open, open_page
 
 Data = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, .npz, or a folder with one sub-folder per class.")]
 Label = Annotated[list[str] | None, typer.Option(help="The label column; repeat it for several columns of 0 and 1.")]
@@ -86,6 +87,7 @@ def audit(
     crisp: Crisp = None,
     force: ForceRun = False,
     resume: Resume = False,
+    open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on your data, find the mislabeled rows, and write a page to review them."""
@@ -94,16 +96,15 @@ def audit(
     from rockafellian.auditing.commands.show import show as print_summary
     from rockafellian.auditing.data.settings import Settings
 
-    rate = _number_or_text(contamination)
-    chosen = (text, image, id_column, separator, rate, loss, attack, eps, epochs, encoder, seed, device)
+    chosen = (text, image, id_column, separator, _rate(contamination), loss, attack, eps, epochs, encoder, seed, device)
     settings = Settings(tuple(label or ()), *chosen, encoding=encoding, crisp=crisp)
-    say = _nothing if as_json else print
-    audited = run(data, settings, out=out, valid=valid, force=force, resume=resume, say=say)
+    audited = run(data, settings, out=out, valid=valid, force=force, resume=resume, say=_nothing if as_json else print)
     assert audited.folder is not None
     if as_json:
         show(audited.folder, None, None, None, as_json=True)
     else:
         print_summary(audited.folder, sys.stdout, without=audited.problem.notices)
+    open_page(audited.folder / "report.html", wanted=open_)
 
 
 def check(
@@ -254,8 +255,8 @@ def _as_json(content: Any) -> Any:
     return [_as_json(each) for each in content] if isinstance(content, list | tuple) else content
 
 
-def _number_or_text(text: str) -> Any:
-    """A number, or the text as it is; the settings check it."""
+def _rate(text: str) -> Any:
+    """A noise rate as a number, or the text as it is; the settings check it."""
     try:
         return float(text)
     except ValueError:

@@ -1,67 +1,43 @@
-"""`rockafellian demo`: plain training and RRM on scikit-learn's digits with 40 % label noise, and a report."""
+"""Plain training and RRM compared on scikit-learn's digits with 40 % label noise, and an audit of these digits."""
 
 from __future__ import annotations
 
-import base64
-import csv
-import json
-import sys
-from dataclasses import asdict, dataclass
-from datetime import date
-from html import escape
-from importlib.metadata import version
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Any, NamedTuple
+from statistics import mean
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rockafellian._internal.extras import missing
+from rockafellian.auditing.commands.audit import Audited
+from rockafellian.auditing.commands.run import run
+from rockafellian.auditing.data.settings import Settings as AuditSettings
+from rockafellian.auditing.report.contents import Banner
 from rockafellian.contamination import Noisy, uniform
-from rockafellian.label_issues import findings
 from rockafellian.losses import cce
 from rockafellian.method.reweight import RRM
-from rockafellian.training.charts import plot_images, plot_weights
 from rockafellian.training.evaluation import evaluate
 from rockafellian.training.fit import fit
-from rockafellian.training.history import History
+from rockafellian.training.history import Epoch, History
+from rockafellian.training.progress import Progress, counting
 from rockafellian.weights.sample_weights import SampleWeights
 
 try:
     from sklearn.datasets import load_digits
 except ImportError as error:
-    raise missing("scikit-learn, which brings the digits", "demo") from error
-
-
-#: Some epochs are needed to estimate the noise rate, and some to use the estimate.
-MIN_EPOCHS = 10
-N_ISSUES = 20
-COLUMNS = {
-    "plain": "plain training",
-    "rrm": "RRM",
-    "estimate": "estimated noise rate",
-    "precision": "removed rows that are mislabeled",
-    "recall": "mislabeled rows that are removed",
-}
-PICTURES = {
-    "weights.png": "Weights of clean and of mislabeled rows over the epochs: mean, and 5th to 95th percentile",
-    "label_issues.png": "The twenty label issues with the lowest margin",
-    "history.png": "The training with RRM",
-}
-STYLE = """
-:root { color-scheme: light dark }
-body { font: 1rem/1.5 system-ui; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-td, th { padding: .2rem .8rem; text-align: right } td:first-child, th:first-child { text-align: left }
-img { max-width: 100%; background: white }
-"""
+    raise missing("scikit-learn, which brings the digits", "audit") from error
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of the demo. Neither clean labels nor the noise rate are used in training."""
+    """The settings of the comparison. Neither clean labels nor the noise rate are used in training."""
 
     contamination: float = 0.4
     standardize: bool = True
@@ -74,22 +50,24 @@ class Settings:
 
 
 class Digits(NamedTuple):
-    """Images, standardized by mean and deviation of the training rows or scaled to [0, 1], and true labels."""
+    """Inputs, standardized by mean and deviation of the training rows or scaled to [0, 1]; true labels; and images."""
 
     train_x: Tensor
     train_y: Tensor
     test_x: Tensor
     test_y: Tensor
+    train_images: NDArray[np.uint8]  # dark on white
 
 
-class Trained(NamedTuple):
-    """A trained network, its test accuracy, and the weights of the rows after each epoch if it was RRM."""
+class Compared(NamedTuple):
+    """Test accuracies by plain training and by RRM; the noise rate that RRM estimates, and how well it removes rows."""
 
-    model: nn.Module
-    accuracy: float
-    history: History
-    weights: SampleWeights | None
-    values: list[Tensor]
+    seed: int
+    plain: float
+    rrm: float
+    estimate: float
+    precision: float  # the fraction of the removed rows that are mislabeled
+    recall: float  # the fraction of the mislabeled rows that are removed
 
 
 def load(settings: Settings) -> Digits:
@@ -98,18 +76,51 @@ def load(settings: Settings) -> Digits:
     x, y = torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target)
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
     train, test = order[: settings.train_rows], order[settings.train_rows :]
+    images = (255 - 15 * bunch.images[train.numpy()]).astype(np.uint8)
     deviation, center = torch.std_mean(x[train])
     x = (x - center) / deviation if settings.standardize else x / 16
-    return Digits(x[train], y[train], x[test], y[test])
+    return Digits(x[train], y[train], x[test], y[test], images)
 
 
-def train(digits: Digits, noisy: Noisy, settings: Settings, *, seed: int, robust: bool) -> Trained:
-    """Train plainly, or with RRM; everything else is equal."""
+def mislabel(digits: Digits, settings: Settings, seed: int) -> Noisy:
+    """Return the labels of the training rows with synthetic label noise, and which rows it changed."""
+    return uniform(digits.train_y, settings.contamination, n_classes=10, seed=seed)
+
+
+def compare(digits: Digits, settings: Settings, seeds: int, progress: Progress = "auto") -> list[Compared]:
+    """Train plainly and with RRM, once for each seed: other mislabeled rows, and another start of the network."""
+    torch.set_num_threads(1)  # for a network this small a second thread costs more time than it saves
+    done, total = count(1), 2 * seeds * settings.epochs
+    with counting(progress, "training plainly and with RRM, epoch") as on_progress:
+        return [
+            _compare(digits, settings, seed, on_epoch=lambda _: on_progress(next(done), total)) for seed in range(seeds)
+        ]
+
+
+def _compare(digits: Digits, settings: Settings, seed: int, on_epoch: Callable[[Epoch], None]) -> Compared:
+    noisy = mislabel(digits, settings, seed)
+    weights = SampleWeights(len(noisy.labels), RRM(crisp=True))
+    train = partial(_train, digits, noisy, settings, seed=seed, on_epoch=on_epoch)
+    plain, _ = train(weights=None)
+    rrm, history = train(weights=weights)
+    last = history.rounds[-1]
+    assert weights.estimate is not None
+    return Compared(seed, plain, rrm, weights.estimate.ceiling.rate, last.precision or 0.0, last.recall or 0.0)
+
+
+def _train(
+    digits: Digits,
+    noisy: Noisy,
+    settings: Settings,
+    *,
+    weights: SampleWeights | None,
+    seed: int,
+    on_epoch: Callable[[Epoch], None],
+) -> tuple[float, History]:
+    """Train, plainly if there are no weights, and otherwise the same; return the accuracy on the test digits."""
     torch.manual_seed(seed)
     width = settings.hidden
     model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
-    weights = SampleWeights(len(noisy.labels), RRM(crisp=True)) if robust else None
-    values: list[Tensor] = []
     history = fit(
         model,
         (digits.train_x, noisy.labels),
@@ -120,130 +131,53 @@ def train(digits: Digits, noisy: Noisy, settings: Settings, *, seed: int, robust
         batch_size=settings.batch_size,
         wrong=noisy.mask,
         seed=seed,
-        progress="auto" if sys.stderr.isatty() else "quiet",
-        on_epoch=lambda _: None if weights is None else values.append(weights.values.clone()),
+        progress="quiet",
+        on_epoch=on_epoch,
     )
     accuracy = evaluate(model, (digits.test_x, digits.test_y), loss=cce).accuracy
     assert accuracy is not None
-    return Trained(model, accuracy, history, weights, values)
+    return accuracy, history
 
 
-def run(parent: Path, *, seeds: int = 3, settings: Settings | None = None) -> Path:
-    """Train, print the results, and write them to a new folder, which is marked DONE last; return the folder."""
-    settings = settings or Settings()
+def run_demo(parent: Path, *, seeds: int, epochs: int) -> tuple[Path, Banner]:
+    """Compare, and audit the digits of the first seed; return the folder of the audit's run, and its banner.
+
+    The run and the data that it reads lie in a new folder in `parent`.
+    """
     if seeds < 1:
         raise ValueError(f"need at least one seed, got {seeds}")
-    if settings.epochs < MIN_EPOCHS:
-        raise ValueError(
-            f"need at least {MIN_EPOCHS} epochs, to estimate the noise rate and use it; got {settings.epochs}"
-        )
-    torch.set_num_threads(1)  # for a network this small a second thread costs more time than it saves
+    options, settings = AuditSettings(epochs=epochs), Settings(epochs=epochs)
     digits = load(settings)
+    noisy = mislabel(digits, settings, seed=0)
     folder = _new_folder(parent)
-    rows = [_compare(digits, settings, seed, folder) for seed in range(seeds)]
-    summary = _summarize(rows, settings)
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    (folder / "report.html").write_text(_page(summary, folder))
-    (folder / "DONE").touch()
-    print(f"wrote {folder / 'report.html'}")
-    print(f"next, review the labels themselves: rockafellian audit {folder / 'digits.npz'}")
-    return folder
+    data, out = folder / "digits.npz", folder / "audit"
+    np.savez(data, X=digits.train_images, y=noisy.labels.numpy())
+    compared = compare(digits, settings, seeds)
+    banner = partial(_banner, compared, digits, noisy)
+    try:
+        return out, banner(run(data, options, out=out, banner=banner))
+    except InterruptedError:  # it says how an audit is resumed, but the demo starts again
+        raise KeyboardInterrupt from None
 
 
-def _compare(digits: Digits, settings: Settings, seed: int, folder: Path) -> dict[str, float]:
-    """Train both ways with one seed, and print and return the figures; the first seed is also drawn."""
-    noisy = uniform(digits.train_y, settings.contamination, n_classes=10, seed=seed)
-    plain = train(digits, noisy, settings, seed=seed, robust=False)
-    robust = train(digits, noisy, settings, seed=seed, robust=True)
-    row = _row(seed, plain, robust)
-    print(
-        "seed {seed}: test accuracy {plain:.1%} by plain training, {rrm:.1%} by RRM; estimated noise rate "
-        "{estimate:.1%}; {precision:.1%} of the removed rows are mislabeled, {recall:.1%} of the mislabeled rows "
-        "are removed".format(**row)
+def _banner(compared: list[Compared], digits: Digits, noisy: Noisy, audited: Audited) -> Banner:
+    plain, rrm = ([getattr(each, name) for each in compared] for name in ("plain", "rrm"))
+    n = len(compared)
+    seeds = "one seed" if n == 1 else f"mean of {n} seeds ({_range(plain)} and {_range(rrm)})"
+    flagged, wrong = audited.flagged, noisy.mask.numpy()
+    text = (
+        f"Accuracy on {len(digits.test_y):,} clean test digits after training on {len(wrong):,} digits, "
+        f"{wrong.mean():.0%} of them mislabeled; {seeds}. An audit of the first seed follows. It flags "
+        f"{flagged.sum():,}, of which {wrong[flagged].sum():,} are mislabeled, and misses {wrong[~flagged].sum():,}."
     )
-    if seed == 0:
-        _draw(folder, digits, noisy, robust)
-    return row
+    return Banner({"plain training": f"{mean(plain):.1%}", "RRM": f"{mean(rrm):.1%}"}, text)
 
 
-def _summarize(rows: list[dict[str, float]], settings: Settings) -> dict[str, Any]:
-    several = len(rows) > 1
-    return {
-        "command": f"rockafellian demo --seeds {len(rows)} --epochs {settings.epochs}",
-        "date": date.today().isoformat(),
-        "versions": {name: version(name) for name in ("rockafellian", "torch", "numpy", "scikit-learn")},
-        "settings": asdict(settings),
-        "seeds": rows,
-        "mean": {name: mean(row[name] for row in rows) for name in COLUMNS},
-        "deviation": {name: stdev(row[name] for row in rows) if several else None for name in COLUMNS},
-    }
-
-
-def _row(seed: int, plain: Trained, robust: Trained) -> dict[str, float]:
-    last = robust.history.rounds[-1]
-    assert robust.weights is not None
-    assert robust.weights.estimate is not None
-    return {
-        "seed": seed,
-        "plain": plain.accuracy,
-        "rrm": robust.accuracy,
-        "estimate": robust.weights.estimate.ceiling.rate,
-        "precision": last.precision or 0.0,
-        "recall": last.recall or 0.0,
-    }
-
-
-def _draw(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
-    trained.history.plot(folder / "history.png")
-    epochs = range(1, len(trained.values) + 1)
-    plot_weights(trained.values, noisy.mask, epochs).savefig(folder / "weights.png", dpi=120)
-    _write_issues(folder, digits, noisy, trained)
-    np.savez(folder / "digits.npz", X=digits.train_x.reshape(-1, 8, 8).numpy(), y=noisy.labels.numpy())
-
-
-def _write_issues(folder: Path, digits: Digits, noisy: Noisy, trained: Trained) -> None:
-    """The removed rows that contradict their label most, as pictures and as a table with the predicted labels."""
-    assert trained.weights is not None
-    found = findings(trained.weights).issues.worst(N_ISSUES)
-    worst = torch.from_numpy(found.index)
-    columns = [worst, noisy.labels[worst], torch.from_numpy(found.predicted), digits.train_y[worst]]
-    table = list(zip(*(column.tolist() for column in columns), strict=True))
-    titles = [f"row {index}\nlabeled {given}, predicted {predicted}" for index, given, predicted, _ in table]
-    plot_images(digits.train_x[worst].reshape(-1, 8, 8), titles).savefig(folder / "label_issues.png", dpi=120)
-    with (folder / "label_issues.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("index", "given_label", "predicted_label", "true_label"), *table])
+def _range(values: list[float]) -> str:
+    return f"{min(values):.1%} to {max(values):.1%}"
 
 
 def _new_folder(parent: Path) -> Path:
     folder = next(path for number in count(1) if not (path := parent / f"demo-{number}").exists())
     folder.mkdir(parents=True)
     return folder
-
-
-def _page(summary: dict[str, Any], folder: Path) -> str:
-    """One file that shows the figures and holds the pictures."""
-    rows = [*summary["seeds"], {"seed": "mean", **summary["mean"]}]
-    lines = [[str(row["seed"]), *(f"{row[name]:.1%}" for name in COLUMNS)] for row in rows]
-    table = [_cells("th", ["seed", *COLUMNS.values()]), *(_cells("td", line) for line in lines)]
-    figures = [
-        f"<h2>{escape(text)}</h2><img alt='{escape(text)}' src='data:image/png;base64,"
-        f"{base64.b64encode((folder / name).read_bytes()).decode()}'>"
-        for name, text in PICTURES.items()
-    ]
-    average = summary["mean"]
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>rockafellian: the demo</title>
-<style>{STYLE}</style>
-<h1>Test accuracy {average["rrm"]:.1%} by RRM, {average["plain"]:.1%} by plain training</h1>
-<p>Digits with {summary["settings"]["contamination"]:.0%} label noise. Accuracy on clean test images after
-the last epoch; neither training used a clean label or the noise rate.</p>
-<table>{"".join(table)}</table>
-{"".join(figures)}
-<p>{escape(summary["command"])}, {escape(summary["date"])}; {escape(json.dumps(summary["settings"]))}</p>
-</html>
-"""
-
-
-def _cells(tag: str, values: list[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(value)}</{tag}>" for value in values) + "</tr>"

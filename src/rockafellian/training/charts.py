@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from rockafellian._internal.extras import missing
 
 try:
@@ -39,41 +36,6 @@ def plot_history(history: Any) -> Figure:
     for panel in panels:
         if panel.lines:
             panel.legend()
-    return figure
-
-
-def plot_weights(values: Sequence[Tensor], wrong: Tensor, names: Sequence[int]) -> Figure:
-    """Return a figure of the weights of clean and of mislabeled rows: mean, and 5th to 95th percentile.
-
-    Args:
-        values: weights of all rows, one tensor per epoch drawn.
-        wrong: mask of the mislabeled rows.
-        names: number of each epoch drawn.
-    """
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    panel = figure.subplots()
-    for label, rows, color in (("clean", ~wrong, "tab:blue"), ("mislabeled", wrong, "tab:red")):
-        if not rows.any():
-            continue
-        low, high = torch.stack([weights[rows].quantile(torch.tensor([0.05, 0.95])) for weights in values]).T
-        mean = [float(weights[rows].mean()) for weights in values]
-        panel.plot(names, mean, "o-", color=color, label=f"{label} rows, mean")
-        panel.fill_between(names, low, high, color=color, alpha=0.2)
-    panel.set(xlabel="epoch", ylabel="weight (1 is nominal, 0 is removed)")
-    panel.legend()
-    return figure
-
-
-def plot_images(images: Tensor, titles: Sequence[str], columns: int = 5) -> Figure:
-    """Return a figure of small gray images, each under its title."""
-    height = -(-len(images) // columns)
-    figure = Figure(figsize=(1.7 * columns, 1.9 * height), layout="constrained")
-    panels = figure.subplots(height, columns, squeeze=False)
-    for panel in panels.flat:
-        panel.set_axis_off()
-    for panel, image, title in zip(panels.flat, images, titles, strict=False):
-        panel.imshow(image.numpy(), cmap="gray_r")
-        panel.set_title(title, fontsize=8)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from rockafellian.auditing.commands.summary import (
     Summary,
 )
 from rockafellian.auditing.data.writing import suffix_for, write_rows
-from rockafellian.auditing.report.contents import LabelIssue, Report, Sample
+from rockafellian.auditing.report.contents import Banner, LabelIssue, Report, Sample
 from rockafellian.auditing.report.page import render
 from rockafellian.auditing.review.plan import Plan
 
@@ -37,8 +37,8 @@ MAX_ISSUES, MAX_BYTES = 20_000, 40_000_000
 N_NOT_FLAGGED = 200
 
 
-def write_all(audited: Audited, folder: Path, key: str) -> None:
-    """Write all files but the mark that says that they are complete."""
+def write_all(audited: Audited, folder: Path, key: str, banner: Banner | None = None) -> None:
+    """Write all files but the mark that says that they are complete; the page begins with the banner, if any."""
     source, history = audited.problem.source, audited.history.state_dict()
     audited.model.save(folder / "model")
     with atomic_write(folder / "findings.parquet") as partial:
@@ -50,13 +50,15 @@ def write_all(audited: Audited, folder: Path, key: str) -> None:
     _write_lists(audited, folder)
     write_json(folder / "history.json", {name: history[name] for name in ("epochs", "rounds")})
     write_json(folder / "summary.json", msgspec.to_builtins(summary(audited)))
-    write_report(audited, folder / "report.html", key=key, folder=folder)
+    write_report(audited, folder / "report.html", key=key, folder=folder, banner=banner)
 
 
-def write_report(audited: Audited, path: Path, *, key: str, folder: Path | None = None) -> None:
+def write_report(
+    audited: Audited, path: Path, *, key: str, folder: Path | None = None, banner: Banner | None = None
+) -> None:
     """Write the page; browsers keep its decisions under the key, and it names the folder of the run in commands."""
     with atomic_write(path) as partial:
-        partial.write_text(render(report(audited, key, folder)), encoding="utf-8")
+        partial.write_text(render(replace(report(audited, key, folder), banner=banner)), encoding="utf-8")
 
 
 def summary(audited: Audited) -> Summary:

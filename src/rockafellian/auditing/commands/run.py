@@ -40,6 +40,7 @@ from rockafellian.auditing.features.kinds import Images
 from rockafellian.auditing.model.findings import findings_table
 from rockafellian.auditing.model.problem import Problem, Review, prepare
 from rockafellian.auditing.model.rrm_training import train
+from rockafellian.auditing.report.contents import Banner
 from rockafellian.training.progress import Progress
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -75,10 +76,11 @@ def run(
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
     review: Review | None = None,
+    banner: Callable[[Audited], Banner] | None = None,
 ) -> Audited:
     """Audit the data, with the decisions of a review if there is one, and write everything found to a folder.
 
-    The folder is `out`, or a new one in runs/.
+    The folder is `out`, or a new one in runs/. Its page begins with a banner, if there is a function that makes it.
     """
     if resume and (out is None or force):
         raise ValueError("need the folder of the run to resume, without --force; pass --resume --out DIR")
@@ -100,7 +102,7 @@ def run(
         else:
             _begin(folder, described, problem.source)
         audited = _trained(problem, folder, resume, progress)
-        write_all(audited, folder, key=described.key)
+        write_all(audited, folder, key=described.key, banner=banner and banner(audited))
         mark_done(folder)
     return replace(audited, folder=folder)
 

@@ -46,6 +46,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Banner:
+    """What a page begins with, beside a strip of the worst label issues: figures, the last the largest, and a text."""
+
+    figures: Mapping[str, str]  # by what each measures
+    text: str
+
+
+@dataclass(frozen=True)
 class Report:
     """The contents of a page. Browsers keep its decisions under `key`, so each run has its own."""
 
@@ -73,6 +81,7 @@ class Report:
     folder: str | None = None  # of the run, for the commands that use decisions
     corrected: str = "corrected.csv"  # the file or folder that these commands name
     doubts: Sequence[str] = ()  # what speaks against the findings, and what to do
+    banner: Banner | None = None
 
 
 def trust_sentence(doubts: int) -> str:

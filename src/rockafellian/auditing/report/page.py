@@ -30,6 +30,8 @@ try:
 except ImportError as error:
     raise missing("jinja2 for the report", "audit") from error
 
+#: So many label issues are in the strip of a banner.
+N_IN_STRIP = 10
 #: Escaped in JSON, so that no string ends the script element, starts a comment, or breaks a line of old JavaScript.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
@@ -60,12 +62,17 @@ def render(report: Report) -> str:
         trust=trust_sentence(len(report.doubts)),
         listed=sum(issue.flagged for issue in report.issues),
         commands=_commands(report),
+        strip=[issue for issue in report.issues if _in_strip(issue)][:N_IN_STRIP],
         policy=_policy(script),
         style=Markup(_part("style.css")),
         data=Markup(_json(_data(report))),
         script=Markup(script),
     )
     return page.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be encoded
+
+
+def _in_strip(issue: LabelIssue) -> bool:
+    return issue.flagged and issue.image is not None and issue.suggested not in (None, issue.given)
 
 
 def _check(report: Report) -> None:
