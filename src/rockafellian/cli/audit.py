@@ -55,14 +55,18 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 
 def register(app: typer.Typer) -> None:
     """Add the commands; `train` is another name of `audit`."""
-    app.command("audit")(audit)
-    app.command("train", help="The same as audit.")(audit)
-    app.command()(check)
-    app.command()(show)
-    app.command()(predict)
-    app.command()(apply)
-    app.command()(retrain)
-    app.command()(export)
+    audit_example = "Example: rockafellian audit tumors.csv --label diagnosis --crisp"
+    app.command("audit", epilog=audit_example)(audit)
+    app.command("train", epilog=audit_example, help="The same as audit.")(audit)
+    for command, example in (
+        (check, "check tumors.csv --label diagnosis --max-noise 0.05"),
+        (show, "show runs/tumors --group annotator"),
+        (predict, "predict runs/tumors new.csv --out predicted.csv"),
+        (apply, "apply runs/tumors decisions.csv --out corrected.csv"),
+        (retrain, "retrain runs/tumors decisions.csv --out runs/tumors-again"),
+        (export, "export runs/tumors --out tasks.json"),
+    ):
+        app.command(epilog=f"Example: rockafellian {example}")(command)
 
 
 def audit(

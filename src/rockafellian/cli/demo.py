@@ -10,7 +10,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(demo)
+    app.command(epilog="Example: rockafellian demo --seeds 1")(demo)
 
 
 def demo(
