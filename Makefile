@@ -54,7 +54,7 @@ dist: | .venv
 
 # The lines and branches of the library that the tests run, in all their processes; recorded. Then its page.
 coverage: .venv/.installed-test
-	$(BIN)/python benchmarks/coverage_record.py --jobs $(JOBS)
+	$(BIN)/python benchmarks/covered.py --jobs $(JOBS)
 
 # The tests with the newest versions of all packages, torch included (gigabytes of CUDA packages on Linux).
 test-newest: .venv-newest
