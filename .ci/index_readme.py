@@ -7,7 +7,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 REPOSITORY = "https://github.com/rockafellian/rockafellian"
-LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\]\()(?!\w+:|#)")
+LINK = re.compile(r"(?P<image>!?)\[[^\]]*\]\((?!\w+:|#)")
 
 
 def absolute(text: str, version: str) -> str:

@@ -42,6 +42,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, 
 ForceRun = Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, with the same options.")]
 
+EXAMPLE = "Example: rockafellian audit tumors.csv --label diagnosis --crisp"
 #: The exit code of `check` if there are too many wrong labels; 2 is that of errors.
 TOO_MANY_ERRORS = 3
 
@@ -55,9 +56,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 
 def register(app: typer.Typer) -> None:
     """Add the commands; `train` is another name of `audit`."""
-    audit_example = "Example: rockafellian audit tumors.csv --label diagnosis --crisp"
-    app.command("audit", epilog=audit_example)(audit)
-    app.command("train", epilog=audit_example, help="The same as audit.")(audit)
+    app.command("audit", epilog=EXAMPLE)(audit)
+    app.command("train", epilog=EXAMPLE, help="The same as audit.")(audit)
     for command, example in (
         (check, "check tumors.csv --label diagnosis --max-noise 0.05"),
         (show, "show runs/tumors --group annotator"),

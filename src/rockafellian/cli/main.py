@@ -24,7 +24,6 @@ from rockafellian.cli import audit, demo, reproduction
 #: What bad input, a missing package, a full disk or too little memory raise; anything else is a fault of this program.
 INPUT_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, MemoryError, TyperException)
 DEBUG = "--debug"
-EXAMPLE = "Example: rockafellian audit tumors.csv --label diagnosis --crisp"
 
 
 def rockafellian(
@@ -41,7 +40,7 @@ def build_app() -> typer.Typer:
     """Return the command with everything that is installed."""
     app = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
     help_options = {"help_option_names": ["-h", "--help"]}
-    app.callback(invoke_without_command=True, context_settings=help_options, epilog=EXAMPLE)(rockafellian)
+    app.callback(invoke_without_command=True, context_settings=help_options, epilog=audit.EXAMPLE)(rockafellian)
     demo.register(app)
     audit.register(app)
     installed = entry_points(group="rockafellian.commands")
