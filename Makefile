@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types docs pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors tweets bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types docs pinned pins dist coverage test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors tweets bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -45,6 +45,16 @@ pinned: .venv/.installed-dev
 pins: .venv-newest
 	.venv-newest/bin/python $(PIP) torch==$(TORCH) hatchling editables $(OURS) --group dev --group rivals "ray[train]"
 	.venv-newest/bin/python .ci/pins.py write
+
+# What a release publishes: the wheel and the source archive of both distributions, in dist/.
+dist: | .venv
+	rm -rf dist
+	$(PINNED) $(BIN)/python $(PIP) build
+	for folder in . reproduction; do $(PINNED) $(BIN)/python -m build --outdir dist $$folder || exit; done
+
+# The lines and branches of the library that the tests run, in all their processes; recorded. Then its page.
+coverage: .venv/.installed-test
+	$(BIN)/python benchmarks/covered.py --jobs $(JOBS)
 
 # The tests with the newest versions of all packages, torch included (gigabytes of CUDA packages on Linux).
 test-newest: .venv-newest
@@ -133,7 +143,7 @@ tables: .venv/.installed-bench
 	$(BIN)/rockafellian compare --markdown docs/reproduce.md
 
 clean:
-	rm -rf .venv .venv-newest .venv-oldest runs site
+	rm -rf .venv .venv-newest .venv-oldest runs site dist
 
 # What a user has: the command with all that it audits. What a developer has: a dependency group and the reproduction too.
 .venv/.installed: pyproject.toml constraints.txt | .venv

@@ -1,7 +1,9 @@
 """Write docs/cli.md: every command with its help, as the command itself prints it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 #: Commands of the reproduction, a distribution of its own, come last.
@@ -10,9 +12,18 @@ HEADER = """\
 
 <!-- Written by .ci/cli_reference.py from the help of the commands: `make docs/cli.md`. -->
 
-`rockafellian COMMAND --help` prints the same. `reproduce`, `compare` and `data` come with the reproduction
+`rockafellian COMMAND -h` prints the same. After `rockafellian --install-completion` the Tab key completes commands and
+options, in bash, zsh, fish and PowerShell. `reproduce`, `compare` and `data` come with the reproduction
 ([how to install it](paper.md)).
 """
+
+
+def commands(group: Any, *parents: str) -> Iterator[list[str]]:
+    """Yield the words of each command, in the order of the help; of two names of one command, the first."""
+    for name, command in group.commands.items():
+        if name != "train":
+            yield [*parents, name]
+            yield from commands(command, *parents, name) if hasattr(command, "commands") else ()
 
 
 def render() -> str:
@@ -24,12 +35,11 @@ def render() -> str:
     from rockafellian.cli.main import build_app
 
     app = build_app()
-    names = [name for name in get_command(app).list_commands(None) if name != "train"]  # type: ignore[attr-defined]
     parts = [HEADER]
-    for name in names:
-        shown = CliRunner().invoke(app, [name, "--help"], prog_name="rockafellian", color=False).output
+    for words in ([], *commands(get_command(app))):
+        shown = CliRunner().invoke(app, [*words, "--help"], prog_name="rockafellian", color=False).output
         lines = "\n".join(line.rstrip() for line in shown.splitlines()).strip("\n")
-        parts.append(f"## {name}\n\n```text\n{lines}\n```\n")
+        parts.append(f"## {' '.join(words) or 'rockafellian'}\n\n```text\n{lines}\n```\n")
     return "\n".join(parts)
 
 

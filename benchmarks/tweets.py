@@ -172,8 +172,8 @@ def render(record: Record) -> str:
         "`crisp` should be left out here, or used with `per_class=True`. Each tweet got the vote of one of the people "
         "who judged it; a vote against the majority counts as an error.",
         f"{pages.ran([record], 'scikit-learn', 'cleanlab')}, seeds {', '.join(record['seeds'])}; seeds 9 to 11 were "
-        f"looked at before. {cells[0]['rows']:,} of the tweets of Davidson et al. (2017) for training, logistic regression "
-        "on TF-IDF of words and pairs of words.",
+        f"looked at before. {cells[0]['rows']:,} of the tweets of Davidson et al. (2017) for training, logistic "
+        "regression on TF-IDF of words and pairs of words.",
     )
 
 

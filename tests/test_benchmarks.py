@@ -15,6 +15,7 @@ import torch
 
 import adversarial
 import ambiguous
+import covered
 import digits
 import faults
 import natural_errors
@@ -109,6 +110,27 @@ def test_the_page_on_adversarial_training_is_written_from_the_records() -> None:
     cells = {(each["method"], each["noise"], each["seed"]) for each in found}
     assert cells == set(product(adversarial.METHODS, adversarial.NOISE, adversarial.SEEDS))
     assert adversarial.PAGE.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_on_coverage_is_written_from_the_record_which_reaches_its_target() -> None:
+    record = records.load(covered.RECORD)
+    assert covered.PAGE.read_text() == covered.render(record)
+    assert not record or covered.total(record)["lines_run"] >= covered.TARGET * covered.total(record)["lines"]
+
+
+def test_coverage_is_summed_by_folder_and_judged() -> None:
+    def found(lines: int, run: int) -> dict[str, object]:
+        branches = {"num_branches": 0, "covered_branches": 0}
+        return {"summary": {"num_statements": lines, "covered_lines": run, **branches}}
+
+    names = {"losses.py": (10, 9), "weights/states.py": (1000, 980), "auditing/report/page.py": (90, 90)}
+    report = {"files": {f"src/rockafellian/{name}": found(*counts) for name, counts in names.items()}}
+    report["files"]["src/rockafellian/weights/states.py"]["summary"] |= {"num_branches": 4, "covered_branches": 3}
+    page = covered.render({**records.about("make coverage", "coverage"), "folders": covered.by_folder(report)})
+    assert "| weights/ | 1,000 | 98.0% | 4 | 75.0% |" in page
+    assert "| the top folder | 10 | 90.0% | 0 | - |" in page
+    assert "| all | 1,100 | 98.1% | 4 | 75.0% |" in page
+    assert "| 95% of the lines | 98.1% | yes |" in page
 
 
 def test_the_page_on_faults_is_written_from_the_record_and_no_fault_is_missed_that_was_caught_before() -> None:

@@ -13,7 +13,7 @@ import rockafellian as rk
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rockafellian"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def tree() -> set[Path]:

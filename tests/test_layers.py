@@ -11,8 +11,8 @@ from rockafellian._internal.extras import install_command
 
 SOURCE = Path(__file__).parents[1] / "src" / "rockafellian"
 #: From the lowest to the highest; what stands together does not import each other.
-LAYERS = [{"_internal"}, {"losses", "attacks", "contamination", "method"}, {"weights"}, {"label_issues"}, {"training"}]
-LAYERS += [{"integrations"}, {"auditing"}, {"cli", "public"}, {"__init__"}]
+LAYERS = [{"__version__", "_internal"}, {"losses", "attacks", "contamination", "method"}, {"weights"}, {"label_issues"}]
+LAYERS += [{"training"}, {"integrations"}, {"auditing"}, {"cli", "public"}, {"__init__"}]
 AUDITING = [{"data"}, {"features"}, {"review"}, {"model"}, {"report"}, {"commands"}]
 
 

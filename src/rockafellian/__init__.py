@@ -1,10 +1,9 @@
 """Train classifiers on data with wrong labels, by the Rockafellian Relaxation Method."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-__version__ = version("rockafellian")
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from rockafellian.public import *  # noqa: F403

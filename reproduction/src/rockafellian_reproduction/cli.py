@@ -16,12 +16,15 @@ Results = Annotated[Path | None, typer.Option(help=f"The folder of the records. 
 
 def register(app: typer.Typer) -> None:
     """Add the commands; `rockafellian` calls this through an entry point."""
-    app.command()(reproduce)
-    app.command()(compare)
-    data = typer.Typer(no_args_is_help=True, help="The data sets of the paper: list, fetch and check them.")
-    data.command("list")(data_list)
-    data.command("get")(data_get)
-    data.command("where")(data_where)
+    app.command(epilog="Example: rockafellian reproduce 3 --scale paper")(reproduce)
+    app.command(epilog="Example: rockafellian compare 3")(compare)
+    example = "Example: rockafellian data"
+    data = typer.Typer(
+        no_args_is_help=True, help="The data sets of the paper: list, fetch and check them.", epilog=f"{example} list"
+    )
+    data.command("list", epilog=f"{example} list")(data_list)
+    data.command("get", epilog=f"{example} get mnist-10")(data_get)
+    data.command("where", epilog=f"{example} where mnist-10")(data_where)
     app.add_typer(data, name="data")
 
 

@@ -43,6 +43,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, 
 ForceRun = Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder, with the same options.")]
 
+EXAMPLE = "Example: rockafellian audit tumors.csv --label diagnosis --crisp"
 #: The exit code of `check` if there are too many wrong labels; 2 is that of errors.
 TOO_MANY_ERRORS = 3
 
@@ -56,14 +57,17 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 
 def register(app: typer.Typer) -> None:
     """Add the commands; `train` is another name of `audit`."""
-    app.command("audit")(audit)
-    app.command("train", help="The same as audit.")(audit)
-    app.command()(check)
-    app.command()(show)
-    app.command()(predict)
-    app.command()(apply)
-    app.command()(retrain)
-    app.command()(export)
+    app.command("audit", epilog=EXAMPLE)(audit)
+    app.command("train", epilog=EXAMPLE, help="The same as audit.")(audit)
+    for command, example in (
+        (check, "check tumors.csv --label diagnosis --max-noise 0.05"),
+        (show, "show runs/tumors --group annotator"),
+        (predict, "predict runs/tumors new.csv --out predicted.csv"),
+        (apply, "apply runs/tumors decisions.csv --out corrected.csv"),
+        (retrain, "retrain runs/tumors decisions.csv --out runs/tumors-again"),
+        (export, "export runs/tumors --out tasks.json"),
+    ):
+        app.command(epilog=f"Example: rockafellian {example}")(command)
 
 
 def audit(

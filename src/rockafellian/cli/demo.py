@@ -13,7 +13,7 @@ from rockafellian.cli.screen import Open, open_page
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(demo)
+    app.command(epilog="Example: rockafellian demo --seeds 1")(demo)
 
 
 def demo(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from typing import Annotated
 
+from rockafellian import __version__
 from rockafellian._internal.extras import missing
 from rockafellian._internal.printable import printable
 
@@ -31,14 +32,15 @@ def rockafellian(
 ) -> None:
     """Train classifiers on mislabeled data, and find the mislabeled rows."""
     if show_version:
-        print(version("rockafellian"))
+        print(__version__)
         raise typer.Exit
 
 
 def build_app() -> typer.Typer:
     """Return the command with everything that is installed."""
-    app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
-    app.callback(invoke_without_command=True)(rockafellian)
+    app = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
+    help_options = {"help_option_names": ["-h", "--help"]}
+    app.callback(invoke_without_command=True, context_settings=help_options, epilog=audit.EXAMPLE)(rockafellian)
     demo.register(app)
     audit.register(app)
     installed = entry_points(group="rockafellian.commands")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from rockafellian._internal.arrays import UNKNOWN, blocks
 from rockafellian._internal.extras import missing
 from rockafellian._internal.files import atomic_write, write_csv
+from rockafellian._internal.html import html_table
 from rockafellian.label_issues.reading import Column, import_pandas, read_classes, read_ids
 from rockafellian.label_issues.reasons import reason
 
@@ -64,9 +64,7 @@ class Findings:
         """The head of the worst rows, for notebooks."""
         head = self.worst(N_SHOWN)
         rows = zip(*(_cells(head, name) for name in COLUMNS), strict=True)
-        lines = [_html_row("th", COLUMNS), *(_html_row("td", row) for row in rows)]
-        caption = escape(f"{self!r}, the {len(head)} with the lowest label_quality:")
-        return f"<p>{caption}</p><table>{''.join(lines)}</table>"
+        return html_table(f"{self!r}, the {len(head)} with the lowest label_quality:", COLUMNS, rows)
 
     @overload
     def __getitem__(self, which: str) -> Column: ...
@@ -207,15 +205,3 @@ def _cells(part: Findings, name: str) -> list[Any]:
     values: list[Any] = part[name].tolist()
     is_class = name in ("given_label", "predicted_label")
     return [None if value == UNKNOWN else value for value in values] if is_class else values
-
-
-def _html_row(tag: str, values: Sequence[Any]) -> str:
-    return "<tr>" + "".join(_html_cell(tag, value) for value in values) + "</tr>"
-
-
-def _html_cell(tag: str, value: Any) -> str:
-    if isinstance(value, str):
-        return f'<{tag} style="text-align: left">{escape(value)}</{tag}>'
-    if isinstance(value, float):
-        value = "" if np.isnan(value) else f"{value:.3g}"
-    return f"<{tag}>{'' if value is None else value}</{tag}>"

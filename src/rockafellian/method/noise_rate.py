@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rockafellian._internal.arrays import Array, read_array
+from rockafellian._internal.html import html_table
 from rockafellian.method.noise_ceiling import estimate_ceiling
 from rockafellian.method.noise_floor import Z_SCORE, estimate_floor
 from rockafellian.method.out_of_sample import Estimate, Floats, OutOfSample
@@ -31,6 +32,14 @@ class NoiseRate(NamedTuple):
 
     floor: Estimate
     ceiling: Estimate
+
+    def _repr_html_(self) -> str:
+        """The verdict and both ends, for notebooks."""
+        rows = (
+            (name, _percent(end.rate), f"{_percent(end.low)} to {_percent(end.high)}")
+            for name, end in self._asdict().items()
+        )
+        return html_table(self.verdict, ("", "noise rate", "90 % interval"), rows)
 
     @property
     def is_unsure(self) -> bool:

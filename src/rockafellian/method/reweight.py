@@ -251,6 +251,10 @@ class RRM:
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
 
+    def __repr__(self) -> str:
+        usual = {**vars(RRM() if self.gamma is None else RRM(gamma=self.gamma)), "gamma": None}
+        return f"RRM({', '.join(f'{name}={value!r}' for name, value in vars(self).items() if value != usual[name])})"
+
     @property
     def auto(self) -> bool:
         """Whether the noise rate is to be estimated."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import time
@@ -31,6 +32,8 @@ try:
     from safetensors.torch import save_file
 except ImportError as error:
     raise missing("safetensors for checkpoints", "train") from error
+
+logger = logging.getLogger(__name__)
 
 HEADER = "rockafellian"
 #: States that are written in less time are saved after every epoch.
@@ -74,6 +77,7 @@ class Checkpoint:
         states = {name: part.state_dict() for name, part in self.parts.items()}
         if self.writes:
             save(self.path, {"settings": self.settings, **states})
+            logger.debug("saved %s", self.path)
 
     def save_in_time(self) -> None:
         """Save, unless writing large states would take more than a fifth of the time; several processes always save."""
@@ -109,6 +113,7 @@ class Checkpoint:
             with self._complaints():
                 for name, part in self.parts.items():
                     part.load_state_dict(state[name])
+            logger.info("resumed %s", self.path)
         except BaseException:
             for name, part in self.parts.items():
                 part.load_state_dict(own[name])

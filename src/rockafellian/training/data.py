@@ -43,6 +43,9 @@ class Indexed(Dataset[Any]):
         self.dataset = dataset
         self.key = key
 
+    def __repr__(self) -> str:
+        return f"Indexed({type(self.dataset).__name__} of {len(self)} rows)"
+
     def __len__(self) -> int:
         return len(self.dataset)
 

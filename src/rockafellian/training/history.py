@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from rockafellian._internal.extras import missing
+from rockafellian._internal.html import html_table
 from rockafellian.weights.reweighting import Reweighting
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+#: How many epochs a notebook shows.
+N_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,16 @@ class History:
     epochs: list[Epoch] = field(default_factory=list)
     rounds: list[Reweighting] = field(default_factory=list)
     best: Best | None = None
+
+    def __repr__(self) -> str:
+        last = f", last loss {self.epochs[-1].loss:.4g}" if self.epochs else ""
+        return f"History({len(self.epochs)} epochs, {len(self.rounds)} re-weightings{last})"
+
+    def _repr_html_(self) -> str:
+        """The last epochs, for notebooks."""
+        shown = self.epochs[-N_SHOWN:]
+        caption = f"{self!r}, the last {len(shown)} epochs:"
+        return html_table(caption, list(Epoch.__dataclass_fields__), map(astuple, shown))
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a table with one row per epoch; columns of the re-weighting after it begin with `round_`."""

@@ -37,6 +37,11 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        seen = self.seen
+        counts = f"{seen.count_nonzero()} seen, {(seen & self.disagrees).count_nonzero()} with another label predicted"
+        return f"Predictions({len(self)} rows, {counts})"
+
     @property
     def seen(self) -> Tensor:
         """The rows that have a prediction."""

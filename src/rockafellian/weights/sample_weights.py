@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -49,6 +50,8 @@ from rockafellian.weights.states import (
     is_possible,
     part_of,
 )
+
+logger = logging.getLogger(__name__)
 
 NEEDS_LOGITS = (
     "need logits and labels to estimate the noise rate or to weight each class; "
@@ -481,6 +484,7 @@ class SampleWeights:
         evidence, estimate, current = self._evidence(at), self.estimate, self._host
         if self._holdout is not None:  # held-out rows get back the weight that they had lent to the others
             estimate = self._holdout.estimate(self._known_predictions(), self._comm)
+            logger.info("noise rate, estimated after epoch %d: %s", epoch, estimate.verdict)
             current = self._nominal()
         # Rows seen share the mass they had, so that the mean over all rows stays 1 whatever the others weigh.
         mass = 1.0 if c.n == self.n_samples else mean_of(current[at], self._comm)
@@ -547,3 +551,6 @@ class SampleWeights:
             np.maximum(last[part], removed[part].astype(np.int32) * np.int32(len(self.history) + 1), out=last[part])
         count, changed = map(int, self._comm.totals(counts))
         self.history.append(Reweighting(epoch, made.threshold, c_min, count, count / self.n_samples, made.gap, changed))
+        logger.info(
+            "re-weighted after epoch %d: %d of %d rows removed, %d changed", epoch, count, self.n_samples, changed
+        )

@@ -6,6 +6,7 @@ threshold, no weight that is kept for it. The threshold is that of the rows seen
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from functools import lru_cache
@@ -36,6 +37,8 @@ from rockafellian.weights.states import (
     estimate_to_tensor,
     is_possible,
 )
+
+logger = logging.getLogger(__name__)
 
 #: What is kept of a row: its loss and, where logits are passed, its label, the predicted one, its probability, and
 #: the rank of the label among the classes; and whether the row is in the newer half of its window.
@@ -319,6 +322,7 @@ class StreamWeights:
             predictions = OutOfSample(*known, rank == 1, rank, rank)
             self.estimate = estimate_from(predictions, self._n_classes)
             self._estimated_at = seen
+            logger.info("noise rate, estimated after %d rows: %s", seen, self.estimate.verdict)
         return self.estimate.ceiling.rate if self.rule.crisp else self.estimate.floor.low
 
 

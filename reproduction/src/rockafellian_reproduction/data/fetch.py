@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import logging
 import os
 import shutil
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +24,8 @@ from rockafellian.training.progress import Progress
 from rockafellian_reproduction.data.archives import unpack
 from rockafellian_reproduction.data.downloads import download, pack
 from rockafellian_reproduction.data.sources import SOURCES, Address, File, Form, Package, Source, named
+
+logger = logging.getLogger(__name__)
 
 #: Bytes that an archive may have beside the wanted files, and a file beyond the size in the catalog.
 MARGIN = 64 << 20
@@ -253,7 +255,7 @@ def _alone(root: Path, folder: str) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        print(f"waiting for another process that fetches {folder} into {root}", file=sys.stderr, flush=True)
+        logger.warning("waiting for another process that fetches %s into %s", folder, root)
         lock.acquire()
     try:
         yield
