@@ -39,4 +39,5 @@ def principal_components(vectors: Tensor, k: int, fitted: int) -> Tensor:
     axes = torch.linalg.eigh(centered.T @ centered / fitted).eigenvectors.flip(1)[:, :k]
     # An axis has no direction of its own: its largest entry is made positive, so that all machines have the same.
     largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
-    return ((vectors.double() - mean) @ (axes * largest.sign())).float()
+    coordinates: Tensor = (vectors.double() - mean) @ (axes * largest.sign())
+    return coordinates.float()
