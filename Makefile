@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types docs pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types docs notebooks pinned pins test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -33,6 +33,10 @@ types: .venv/.installed-dev
 # The documentation site in site/; a broken link or a page that is not in the navigation fails.
 docs: .venv/.installed-dev docs/cli.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The notebooks in examples/notebooks, run from the Python files beside them, and their pages.
+notebooks: .venv/.installed-test
+	$(BIN)/python .ci/notebooks.py
 
 docs/cli.md: .venv/.installed-dev $(wildcard src/rockafellian/cli/*.py)
 	$(BIN)/python .ci/cli_reference.py

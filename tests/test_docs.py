@@ -81,7 +81,7 @@ def test_the_reference_has_every_public_name() -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_the_result_in_the_first_lines_is_the_recorded_one(page: str) -> None:
     recorded = next(
-        line for line in (ROOT / "docs" / "digits.md").read_text().splitlines() if line.startswith("With 40%")
+        line for line in (ROOT / "docs" / "results.md").read_text().splitlines() if line.startswith("With 40%")
     )
     assert recorded.split(". ")[0] in (ROOT / page).read_text()
 
