@@ -30,9 +30,9 @@ lint: .venv/.installed-dev
 types: .venv/.installed-dev
 	$(BIN)/mypy
 
-# The documentation site in site/; a broken link or a page that is not in the navigation fails.
+# The documentation site in site/; a broken link or anchor, or a page that is not in the navigation, fails (not with --quiet).
 docs: .venv/.installed-dev docs/cli.md
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The notebooks in examples/notebooks, run from the Python files beside them, and their pages.
 notebooks: .venv/.installed-test
