@@ -26,6 +26,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell
+	$(BIN)/python .ci/prose.py
 
 types: .venv/.installed-dev
 	$(BIN)/mypy

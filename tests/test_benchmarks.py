@@ -52,6 +52,18 @@ def test_a_spread_is_mean_and_deviation_of_what_is_known_in_per_cent() -> None:
     assert pages.spread([None]) == "-"
 
 
+def test_a_section_is_replaced_in_its_page_and_nothing_else_is(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    first, second = (pages.section(title, f"benchmarks/{title}.py from x", "old") for title in ("a", "b"))
+    path.write_text(f"# Both\n\n{first}\n{second}\nthe end\n")
+    new = pages.section("A", "benchmarks/a.py from x", "", "new")
+    pages.write_section(path, new)
+    assert path.read_text() == f"# Both\n\n{new}\n{second}\nthe end\n"
+    assert "## A\n\nnew\n" in new
+    with pytest.raises(ValueError, match="not enough values"):
+        pages.write_section(path, pages.section("C", "benchmarks/c.py from x", "new"))
+
+
 def test_a_record_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "record.json"
     assert records.load(path) == {}
