@@ -56,7 +56,7 @@ def main() -> int:
         for path in files()
         for number, word, better in unusual(path.read_text(encoding="utf-8"))
     ]
-    print("\n".join(found), end="\n" if found else "")
+    sys.stdout.write("".join(f"{line}\n" for line in found))
     return bool(found)
 
 
