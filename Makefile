@@ -11,7 +11,7 @@ TORCH = $(shell sed -n 's/^torch==//p' constraints.txt)
 JOBS ?= 2
 PARALLEL = --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: demo test check lint types docs pinned pins dist coverage test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors tweets bench digits adversarial own-data tabular lora scale together streams \
+.PHONY: demo test check lint types docs notebooks pinned pins dist coverage test-newest test-oldest fuzz robustness noise-rate ambiguous review natural-errors tweets bench digits adversarial own-data tabular lora scale together streams \
 	tables rivals clean
 
 demo: .venv/.installed
@@ -26,13 +26,18 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell
+	$(BIN)/python .ci/prose.py
 
 types: .venv/.installed-dev
 	$(BIN)/mypy
 
-# The documentation site in site/; a broken link or a page that is not in the navigation fails.
+# The documentation site in site/; a broken link or anchor, or a page that is not in the navigation, fails (not with --quiet).
 docs: .venv/.installed-dev docs/cli.md
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The notebooks in examples/notebooks, run from the Python files beside them, and their pages.
+notebooks: .venv/.installed-test
+	$(BIN)/python .ci/notebooks.py
 
 docs/cli.md: .venv/.installed-dev $(wildcard src/rockafellian/cli/*.py)
 	$(BIN)/python .ci/cli_reference.py

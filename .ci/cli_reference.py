@@ -28,7 +28,7 @@ def commands(group: Any, *parents: str) -> Iterator[list[str]]:
 
 def render() -> str:
     """Return the page."""
-    os.environ |= {"TERMINAL_WIDTH": "100", "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    os.environ |= {"TERMINAL_WIDTH": "78", "COLUMNS": "78", "NO_COLOR": "1", "TERM": "dumb"}
     from typer.main import get_command
     from typer.testing import CliRunner
 

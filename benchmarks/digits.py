@@ -1,6 +1,6 @@
 """RRM and plain training on scikit-learn's digits with 40 % label noise: the demo, over five seeds.
 
-make digits        trains for some seconds and writes benchmarks/results/digits.json and docs/digits.md
+make digits        trains for some seconds and writes benchmarks/results/digits.json and docs/results.md
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import statistics
 from dataclasses import asdict
 
 import records
-from pages import page, ran, table
+from pages import ran, section, table, write_section
 from records import Record
 from rockafellian.cli.digits import Settings, compare, load
 
-RESULTS, PAGE = records.RESULTS / "digits.json", records.DOCS / "digits.md"
+RESULTS, PAGE = records.RESULTS / "digits.json", records.DOCS / "results.md"
 SEEDS = 5
 COLUMNS = {
     "plain": "plain training",
@@ -25,23 +25,23 @@ COLUMNS = {
 
 
 def render(record: Record) -> str:
-    """Return the page docs/digits.md."""
+    """Return the section of docs/results.md on digits."""
     scaled, standardized = record["scaled to [0, 1]"], record["standardized"]
-    return page(
-        "Digits with 40 % label noise",
+    return section(
+        "Digits",
         "benchmarks/digits.py from benchmarks/results/digits.json",
         _summary(standardized),
         "`make demo` shows the same with three seeds, and a page to review the mislabeled digits on.",
-        "## Results",
+        "### Results",
         "Per cent after the last epoch. Precision and recall are those of the removed rows. Each seed draws other "
         "mislabeled rows and another start of the network.",
         "Pixels standardized by mean and deviation of the training rows, as in the demo:",
         _by_seed(standardized),
-        "## Limits",
+        "### Limits",
         "The gap depends on the scale of the inputs. With pixels scaled to [0, 1], which was tried first, plain "
         "training memorizes fewer labels in these epochs:",
         _by_seed(scaled),
-        "## How it was measured",
+        "### How it was measured",
         _settings(standardized),
     )
 
@@ -98,7 +98,7 @@ def main() -> None:
     scales = {"standardized": Settings(), "scaled to [0, 1]": Settings(standardize=False)}
     records.save(RESULTS, {name: measure(settings) for name, settings in scales.items()})
     record = records.load(RESULTS)
-    PAGE.write_text(render(record))
+    write_section(PAGE, render(record))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What does a re-weighting in several processes cost in seconds and bytes, and an epoch of DDP with it?
 
-make scale        measures, prints, and writes benchmarks/results/distributed.json and docs/scale.md
+make scale        measures, prints, and writes benchmarks/results/distributed.json and docs/cost.md
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ import records
 import rockafellian as rk
 import scale_page
 from measure import extra_bytes
+from pages import write_section
 from records import Record
 
-RESULTS, PAGE = records.RESULTS / "distributed.json", records.DOCS / "scale.md"
+RESULTS, PAGE = records.RESULTS / "distributed.json", records.DOCS / "cost.md"
 RANKS = (1, 2, 4)
 SIZES = (10**5, 10**6, 10**7, 10**8)
 #: The most rows for weights that every process holds, for losses from batches, and for losses that are gathered or
@@ -210,7 +211,7 @@ def plain_epoch(model: nn.Module, train: TensorDataset, epoch: int) -> None:
 
 
 def rrm_epoch(model: nn.Module, train: TensorDataset, epoch: int, weights: rk.SampleWeights) -> None:
-    """Train an epoch with the lines of docs/guide/ddp.md, re-weighting included."""
+    """Train an epoch with the lines of docs/guide/processes.md, re-weighting included."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     sampler = DistributedSampler(train)
     sampler.set_epoch(epoch)
@@ -328,8 +329,8 @@ def main() -> None:
     torch.set_num_threads(1)
     results = measure(SIZES, options.repeats, options.epochs)
     records.save(RESULTS, results)
-    PAGE.write_text(scale_page.render(results))
-    print(PAGE.read_text())
+    write_section(PAGE, scale_page.render(results))
+    print(scale_page.render(results))
 
 
 if __name__ == "__main__":

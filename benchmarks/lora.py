@@ -1,6 +1,6 @@
 """LoRA through RRMTrainer on 500 IMDb reviews with 30 % label noise: what it finds, compared with the plain Trainer.
 
-make lora        trains what is not on record yet and writes benchmarks/results/lora.json and docs/lora.md
+make lora        trains what is not on record yet and writes benchmarks/results/lora.json and docs/results.md
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import transformers
 from torch import Tensor, nn
 
 import records
-from pages import met, page, ran, table
+from pages import met, ran, section, table, write_section
 from records import Record
 from rivals.measures import of_flags, of_ranking
 from rockafellian import RRM, SampleWeights, contamination
@@ -27,7 +27,7 @@ from rockafellian.auditing.features.embedding import tokenizer
 from rockafellian.integrations.huggingface import RRMTrainer
 from rockafellian_reproduction import datasets
 
-RESULTS, PAGE = records.RESULTS / "lora.json", records.DOCS / "lora.md"
+RESULTS, PAGE = records.RESULTS / "lora.json", records.DOCS / "results.md"
 SEEDS = (0, 1, 2)
 #: The target for the precision of the removed rows.
 MIN_PRECISION = 0.8
@@ -199,23 +199,23 @@ def minilm(seed: int) -> nn.Module:
 
 
 def render(record: Record) -> str:
-    """Return the page docs/lora.md."""
+    """Return the section of docs/results.md on LoRA."""
     head = ["method", "seed", "removed", "precision", "recall", "F1", "AUROC", "estimated noise rate", "test accuracy"]
-    return page(
-        "LoRA on reviews with label noise",
+    return section(
+        "LoRA on reviews",
         "benchmarks/lora.py from benchmarks/results/lora.json",
         _summary(record),
         "How to use it: [guide](guide/huggingface.md).",
-        "## Results",
+        "### Results",
         "Means over the seeds. Precision, recall and F1 are those of the removed rows.",
         _means(record["rows"]),
-        "## Limits",
+        "### Limits",
         f"The target, a precision above {MIN_PRECISION}, is {_reached(record['rows'])}. With 500 reviews and two "
         "classes the estimated noise rate is uncertain: look at `weights.estimate`, and give the rate if you know it.",
-        "## All runs",
+        "### All runs",
         "AUROC is that of `label_quality` as a ranking of the mislabeled rows; 0.5 is chance.",
         table([*head, "CPU seconds"], [_cells(row) for row in record["rows"]]),
-        "## How it was measured",
+        "### How it was measured",
         _settings(record),
     )
 
@@ -301,7 +301,7 @@ def _write(rows: list[Record], about: Settings) -> None:
     record = {**records.about("make lora", *packages), "settings": asdict(about), "rows": rows}
     records.save(RESULTS, record)
     if all(_of(rows, method) for method in METHODS):
-        PAGE.write_text(render(record))
+        write_section(PAGE, render(record))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`rockafellian audit` on a table, images and texts with 20 % label noise: what it finds and what it costs.
 
-make own-data       runs everything and writes benchmarks/results/own-data*.json and docs/own-data.md
+make own-data       runs everything and writes benchmarks/results/own-data*.json and docs/results.md
 --only reviews      runs one data set again and keeps the records of the others
 --memory            runs a table of a million rows, and nothing else
 """
@@ -30,12 +30,13 @@ from torch import Tensor
 
 import records
 from own_data_page import render
+from pages import write_section
 from records import Record
 from rivals.measures import of_flags
 from rockafellian import contamination
 from rockafellian_reproduction import datasets
 
-RESULTS, PAGE = records.RESULTS / "own-data.json", records.DOCS / "own-data.md"
+RESULTS, PAGE = records.RESULTS / "own-data.json", records.DOCS / "results.md"
 MEMORY = RESULTS.with_name("own-data-memory.json")
 COMMAND = Path(sys.executable).with_name("rockafellian")
 SEEDS, CLEAN_SEED = (0, 1, 2), 0
@@ -234,7 +235,7 @@ def _write(path: Path, record: Record) -> None:
     """Write a record and, if there is one of the data sets, the page."""
     records.save(path, record)
     if sets := records.load(RESULTS):
-        PAGE.write_text(render(sets, records.load(MEMORY)))
+        write_section(PAGE, render(sets, records.load(MEMORY)))
 
 
 def main() -> None:

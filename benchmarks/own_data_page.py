@@ -1,11 +1,11 @@
-"""The page docs/own-data.md, from the records of own_data.py."""
+"""The section of docs/results.md on audits, from the records of own_data.py."""
 
 from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
 
-from pages import bullets, met, page, ran, table
+from pages import bullets, met, ran, section, table
 from records import Record
 
 FOUND = ["data", "seed", "rows", "mislabeled", "flagged", "precision", "recall", "F1", "estimated noise rate"]
@@ -14,26 +14,26 @@ SECONDS = ["seconds", "of processors"]
 
 
 def render(record: Record, large: Record | None = None) -> str:
-    """Return the page docs/own-data.md."""
+    """Return the section of docs/results.md on audits."""
     judged = targets(record, large)
-    return page(
-        "`rockafellian audit` on real data",
+    return section(
+        "Audits of real data",
         "benchmarks/own_data.py from benchmarks/results/own-data*.json",
         _summary(record),
         "How to use it: [your own data](audit.md).",
-        "## Results",
+        "### Results",
         "F1 of the flagged rows, mean of the seeds; seconds of the slowest run.",
         table(["data", "what", "target", "measured", "met"], [each.cells for each in judged]),
-        "## Limits",
+        "### Limits",
         bullets(_limits(judged, large), "All targets are met."),
-        "## With label noise",
+        "### With label noise",
         _intervals(record),
         table([*FOUND, *SECONDS], [_found(name, run) for name, each in record.items() for run in each["flipped"]]),
-        "## Without label noise",
+        "### Without label noise",
         "The same data sets with their own labels. A flagged row is a false alarm, or a label that was wrong before.",
         table([*FOUND_IN_CLEAN, *SECONDS], [_found_in_clean(name, each["clean"]) for name, each in record.items()]),
         *(_large_table(large) if large else []),
-        "## How it was measured",
+        "### How it was measured",
         _settings(record),
         table(["name", "data", "command"], [_command(name, each["settings"]) for name, each in record.items()]),
     )
@@ -135,7 +135,7 @@ def _large_table(large: Record) -> list[str]:
     about, run = large["settings"], large["flipped"][0]
     sizes = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in large["output_bytes"].items() if size >= 1e5)
     return [
-        f"## {run['rows']:,} rows",
+        f"### {run['rows']:,} rows",
         f"A CSV of {run['rows']:,} rows and {about['numbers']} normal numbers, whose class, one of {about['classes']}, "
         f"is the largest of as many weighted sums of them; {about['share']:.0%} label noise by seed {run['seed']}; "
         f"`{about['train']}`, {large['date']}. Peak is the most memory that the process held at once, with all "

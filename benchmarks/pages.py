@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 #: A cell of figures: a number, perhaps with a unit, a deviation, a range, a total or a remark in parentheses.
@@ -15,8 +16,25 @@ FIGURES = re.compile(
 
 def page(title: str, source: str, *parts: str) -> str:
     """Return a page: its title, a note of what writes it, and the parts that are not empty."""
-    note = f"<!-- Written by {source}. Change those. -->"
-    return "\n\n".join(part for part in (f"# {title}", note, *parts) if part) + "\n"
+    return "\n\n".join(part for part in (f"# {title}", _note(source), *parts) if part) + "\n"
+
+
+def section(title: str, source: str, *parts: str) -> str:
+    """Return a section of a page that has others: a note of what writes it, title and parts, and where it ends."""
+    end = f"<!-- End of what {source.split()[0]} writes. -->"
+    return "\n\n".join(part for part in (_note(source), f"## {title}", *parts, end) if part) + "\n"
+
+
+def write_section(path: Path, text: str) -> None:
+    """Write a section into its page, in place of the one that the same file wrote before."""
+    first, *_, last = text.splitlines(keepends=True)
+    before, rest = path.read_text(encoding="utf-8").split(first)
+    _, after = rest.split(last)
+    path.write_text(before + text + after, encoding="utf-8")
+
+
+def _note(source: str) -> str:
+    return f"<!-- Written by {source}. Change those. -->"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,6 +1,6 @@
 """How fast is one exact re-weighting, compared with a copy of the losses, with HiGHS and with the paper?
 
-make bench        measures, prints, and writes benchmarks/results/reweight.json and docs/speed.md
+make bench        measures, prints, and writes benchmarks/results/reweight.json and docs/cost.md
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import highs
 import records
 import rockafellian as rk
 from measure import extra_bytes, seconds
-from pages import met, page, ran, table
+from pages import met, ran, section, table, write_section
 from records import Record
 
-RESULTS, PAGE = records.RESULTS / "reweight.json", records.DOCS / "speed.md"
+RESULTS, PAGE = records.RESULTS / "reweight.json", records.DOCS / "cost.md"
 GAMMA, CONTAMINATION, SEED = 1.0, 0.4, 0
 SIZES = [10**4, 10**5, 10**6, 10**7, 10**8]
 HIGHS_SIZES = [5_000, 20_000, 50_000]
@@ -110,13 +110,13 @@ def _at_most(what: str, measured: float, limit: float) -> Record:
 
 
 def render(results: Record) -> str:
-    """Return the page docs/speed.md."""
+    """Return the section of docs/cost.md on one re-weighting."""
     about = results["settings"]
-    return page(
-        "Speed of one re-weighting",
+    return section(
+        "One re-weighting",
         "benchmarks/reweight.py from benchmarks/results/reweight.json",
         _summary(results),
-        "## Results",
+        "### Results",
         "All times are in milliseconds. Memory is the peak above the losses themselves, in units of their size; the "
         "result takes 1.00 of it.",
         _by_rows(results["speed"]),
@@ -128,12 +128,12 @@ def render(results: Record) -> str:
             ["rows", "paper", "closed form here"],
             [[f"{row['rows']:,}", _ms(row["paper_s"]), _ms(row["gamma_s"])] for row in results["paper"]],
         ),
-        "## Targets",
+        "### Targets",
         table(
             ["what", "target", "measured", "met"],
             [[row["what"], row["limit"], f"{row['measured']:,.2f}", met(row["met"])] for row in results["targets"]],
         ),
-        "## How it was measured",
+        "### How it was measured",
         f"{ran([results], 'numpy', 'scipy')}. Losses: {about['losses']}, seed {about['seed']}; gamma "
         f'{about["gamma"]}, contamination {about["contamination"]}, spread="{about["spread"]}". Medians of '
         f"{about['repeats']} runs, in which the jobs take turns.",
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     results = measure(SIZES, HIGHS_SIZES, parser.parse_args().repeats)
     records.save(RESULTS, results)
-    PAGE.write_text(render(results))
+    write_section(PAGE, render(results))
     print(render(results))
 
 

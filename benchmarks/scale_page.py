@@ -1,4 +1,4 @@
-"""The page docs/scale.md: what distributed.py recorded, and a model of a cluster that extends it to more rows."""
+"""The section of docs/cost.md on rows and processes, with a model of a cluster that extends the record to more rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from pages import bullets, met, page, ran, table
+from pages import bullets, met, ran, section, table
 from records import Record
 
 ROWS = (10**6, 10**7, 10**8, 10**9, 10**10)
@@ -107,25 +107,25 @@ def _measured(record: Record, ranks: int, *, is_sharded: bool) -> Record:
 
 
 def render(record: Record, network: Network = Network()) -> str:
-    """Return the page docs/scale.md."""
+    """Return the section of docs/cost.md on rows and processes."""
     judged = targets(record)
-    return page(
-        "Scale: many rows, many processes",
+    return section(
+        "Many rows, many processes",
         "benchmarks/distributed.py from benchmarks/results/distributed.json",
         _summary(record, network),
-        "## What limits the number of rows",
+        "### What limits the number of rows",
         f"With {_size(MEMORY)} for each process:",
         table(["what each process holds", "bytes per row", "up to rows", "then"], _limits(record, network)),
-        "## Targets",
+        "### Targets",
         table(["what", "at most", "measured", "met"], [_judged(row) for row in judged]),
         _about_bytes(record),
-        "## Training",
+        "### Training",
         _training(record),
         table(
             ["network", "rows", "plain, s", "RRM, s", "ratio", "middle half of the ratios"],
             [_trained(name, each) for name, each in record["training"].items()],
         ),
-        "## Limits",
+        "### Limits",
         _caveats(record, judged),
         *_modeled(record, network),
         *_all_steps(record),
@@ -214,7 +214,7 @@ def _modeled(record: Record, network: Network) -> list[str]:
     rows, own, calls = copied["rows"], split["rows"] / 2, split["calls"]
     head = ["rows", "processes", "replicated: memory", "sent", "seconds", "sharded: memory", "sent", "seconds"]
     return [
-        "## The model",
+        "### The model",
         f"A network of {8 * network.bandwidth / 1e9:.0f} Gbit/s and {1e6 * network.latency:.0f} microseconds per "
         "message, and P processes in a ring. To gather b bytes from each takes (P - 1) (latency + b / bandwidth), and "
         "each sends (P - 1) b. To sum b bytes takes 2 (P - 1) (latency + b / (P bandwidth)), and each sends "
@@ -244,7 +244,7 @@ def _all_steps(record: Record) -> list[str]:
     about = record["settings"]
     head = ["rows", "weights", "losses", "rule", *(f"ms, {n}" for n in _ranks(record))]
     return [
-        "## What was measured",
+        "### What was measured",
         f"{ran([record])}, gloo over the loopback, one thread per process, so that four processes share the cores. "
         f"Other jobs ran on the machine: its load average, with that of the part before, was {_loads(record)}.",
         f"Milliseconds of one `SampleWeights.step`: the slowest process of each run, medians of {about['repeats']} "
@@ -301,8 +301,8 @@ def _training(record: Record) -> str:
     about = record["settings"]
     return (
         f"Two processes, DistributedDataParallel, a DataLoader with batches of {about['batch_size']} in each, and RRM "
-        "with the lines of [the guide](guide/ddp.md), re-weighting after every epoch included. Seconds per epoch, "
-        f"medians; the ratio is the median of {about['epochs']} pairs of epochs that took turns."
+        "with the lines of [the guide](guide/processes.md), re-weighting after every epoch included. Seconds per "
+        f"epoch, medians; the ratio is the median of {about['epochs']} pairs of epochs that took turns."
     )
 
 

@@ -1,6 +1,6 @@
 """Rows without an index that come once or a few times: StreamWeights, SampleWeights and plain training.
 
-make streams        trains on MNIST for some minutes and writes benchmarks/results/streams.json and docs/streams.md
+make streams    trains on MNIST for some minutes and writes benchmarks/results/streams.json and docs/guide/streams.md
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 import records
 import rockafellian as rk
-from pages import met, page, ran, spread, table
+from pages import met, ran, section, spread, table, write_section
 from records import Record
 from rockafellian import contamination
 from rockafellian_reproduction import datasets
 
-RESULTS, PAGE = records.RESULTS / "streams.json", records.DOCS / "streams.md"
+RESULTS, PAGE = records.RESULTS / "streams.json", records.DOCS / "guide" / "streams.md"
 #: The window and the warm-up were chosen with the seeds in TRIED.
 SEEDS, TRIED = (2, 3, 4), (0, 1)
 NOISE, PASSES = (0.2, 0.4), (1, 2, 3)
@@ -153,35 +153,34 @@ def measure(seeds: Sequence[int] = SEEDS, rows: int | None = None, long: int = L
 
 
 def render(record: Record) -> str:
-    """Return the page docs/streams.md."""
+    """Return the results of docs/guide/streams.md."""
     about, runs = record["settings"], record["runs"]
     judged = [Case(*key).judge(record) for key in _cases(runs)]
-    return page(
-        "Streams: rows without an index",
+    return section(
+        "Results on MNIST",
         "benchmarks/streams.py from benchmarks/results/streams.json",
         _summary(record, judged),
-        "How to use it: [guide](guide/streams.md).",
-        "## Results",
+        "### Accuracy",
         "Test accuracy in per cent, mean of the seeds. The target is to be at most "
         f"{100 * about['margin']:.0f} point behind SampleWeights in as many passes. The last two columns compare with "
         f"SampleWeights after {about['long']} passes, with the noise rate given and a falling learning rate.",
         table([*RESULT_HEAD, f"SampleWeights, {about['long']} passes", "difference"], [each.cells for each in judged]),
-        "## Limits",
+        "### Limits",
         "SampleWeights re-weights after a pass, so in one pass it is plain training; with an estimated noise rate it "
         f"also trains without the held-out rows, a fifth. {_held_out(runs)} Those rows of the table are no test of the "
         "stream: compare the rows with a given noise rate.",
-        "## All runs",
+        "### All runs",
         "Mean and deviation over the seeds, per cent. Precision and recall are those of the removed rows: of a stream "
         "those of its last pass, which in a first pass includes the warm-up; of SampleWeights those at the end.",
         table(
             ["noise", "learning rate", "passes", "method", "accuracy", "precision", "recall", "estimated noise rate"],
             [_all_of(runs, *key) for key in _sorted_keys(runs)],
         ),
-        "## Memory and time",
+        "### Memory and time",
         "The most bytes kept from batch to batch, measured after each pass, and processor seconds per pass: medians of "
         "the runs with a falling learning rate, on a shared machine.",
         table(["method", "passes", "bytes kept", "bytes per row", "seconds per pass"], _costs(runs, about["rows"])),
-        "## How it was measured",
+        "### How it was measured",
         _settings(record),
     )
 
@@ -301,7 +300,7 @@ def main() -> None:
     torch.set_num_threads(1)
     record = measure()
     records.save(RESULTS, record)
-    PAGE.write_text(render(record))
+    write_section(PAGE, render(record))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Is the result the same in 1, 2 and 4 processes? MNIST-3 with label noise, trained by torchrun, epoch by epoch.
 
-make together      trains for some minutes and writes benchmarks/results/together.json and docs/together.md
+make together      trains for some minutes and writes benchmarks/results/together.json and docs/cost.md
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torch import Tensor
 
 import records
 import rockafellian as rk
-from pages import met, page, ran, table
+from pages import met, ran, section, table, write_section
 from records import Record
 from rockafellian._internal.comm import rank
 from rockafellian.weights.sharding import whole_state
 from rockafellian_reproduction.tables import TABLES
 from rockafellian_reproduction.training.problems import make
 
-RESULTS, PAGE = records.RESULTS / "together.json", records.DOCS / "together.md"
+RESULTS, PAGE = records.RESULTS / "together.json", records.DOCS / "cost.md"
 PROCESSES, SHARE, EPOCHS, SEED = (1, 2, 4), 0.4, 6, 0
 #: By the names of the record.
 RULES = {"told the share": rk.RRM(contamination=SHARE), "told nothing": rk.RRM(crisp=True)}
@@ -120,27 +120,27 @@ def _difference(run: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str
 
 
 def render(record: Record) -> str:
-    """Return the page docs/together.md."""
+    """Return the section of docs/cost.md on equal results."""
     about, rows = record["settings"], record["rows"]
     double = [row for row in rows if row["precision of the network"] == "double"]
     differ = max(row["weights differ by"] for row in double)
     same = all(row["same rows removed"] for row in double)
     single = [row for row in rows if row not in double]
     others = sum(not row["same rows removed"] for row in single)
-    return page(
-        "One process or several: the same result?",
+    return section(
+        "One process or several",
         "benchmarks/together.py from benchmarks/results/together.json",
         f"In double precision yes: the weights of 1, 2 and 4 processes differ by {differ:.1e} at most, and each "
         f"re-weighting removes {'the same rows' if same else '**other rows** in some runs'}, with replicated and with "
         "sharded weights.",
-        "## Limits",
+        "### Limits",
         f"In single precision {others} of {len(single)} runs removed other rows: processes sum gradients in another "
         "order, which changes the last digit and sometimes moves a row across the threshold.",
-        "## Results",
+        "### Results",
         "Each run is compared after every epoch with that of one process. Accuracy is that on clean test rows; "
         "precision and recall are those of the removed rows.",
         _runs(rows),
-        "## How it was measured",
+        "### How it was measured",
         f"{ran([record])}. MNIST-3, {about['rows']:,} rows with {about['share']:.0%} label noise, {about['epochs']} "
         f"epochs of `fit`, seed {about['seed']}; torchrun starts the processes, with gloo.",
     )
@@ -169,4 +169,4 @@ if __name__ == "__main__":
         work(sys.argv[1])
     else:
         records.save(RESULTS, compare())
-        PAGE.write_text(render(records.load(RESULTS)))
+        write_section(PAGE, render(records.load(RESULTS)))

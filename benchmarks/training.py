@@ -1,6 +1,6 @@
 """What does fit() cost, compared with a loop by hand, a DataLoader, Lightning and skorch?
 
-make bench        measures, prints, and writes benchmarks/results/training.json and docs/training-speed.md
+make bench        measures, prints, and writes benchmarks/results/training.json and docs/cost.md
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from torch.utils.data import DataLoader, TensorDataset
 import records
 import rockafellian as rk
 from measure import seconds
-from pages import bullets, met, page, ran, table
+from pages import bullets, met, ran, section, table, write_section
 from records import Record
 from rockafellian.training.data import Rows
 from rockafellian_reproduction.networks import mnist3, mnist10
 
-RESULTS, PAGE = records.RESULTS / "training.json", records.DOCS / "training-speed.md"
+RESULTS, PAGE = records.RESULTS / "training.json", records.DOCS / "cost.md"
 BATCH, EPOCHS, CONTAMINATION, EPS = 100, 3, 0.4, 1.0
 LEARNING_RATE = 1e-3
 Data = tuple[Tensor, Tensor]
@@ -209,18 +209,18 @@ def _ratio(found: Record, job: str, other: str) -> float:
 
 
 def render(results: Record) -> str:
-    """Return the page docs/training-speed.md."""
+    """Return the section of docs/cost.md on an epoch."""
     unmet = [row for row in results["targets"] if not row["met"]]
-    return page(
-        "Speed of training",
+    return section(
+        "An epoch of training",
         "benchmarks/training.py from benchmarks/results/training.json",
         _summary(results),
-        "## Results",
+        "### Results",
         "Milliseconds per epoch, and the ratio to the loop by hand:",
         _by_job(results["problems"]),
         "Making the batches alone, milliseconds per pass:",
         _of_batches(results["problems"]),
-        "## Targets",
+        "### Targets",
         "As ratios:",
         table(
             ["problem", "what", "at most", "measured", "met"],
@@ -229,12 +229,12 @@ def render(results: Record) -> str:
                 for row in results["targets"]
             ],
         ),
-        "## Limits",
+        "### Limits",
         bullets(
             (f"{row['problem']}: {row['what']} is {row['measured']:.3f}, not {row['limit']:.2f}" for row in unmet),
             "All targets are met.",
         ),
-        "## How it was measured",
+        "### How it was measured",
         _settings(results),
     )
 
@@ -293,7 +293,7 @@ def main() -> None:
     torch.set_num_threads(1)
     results = measure(list(PROBLEMS), parser.parse_args().repeats)
     records.save(RESULTS, results)
-    PAGE.write_text(render(results))
+    write_section(PAGE, render(results))
     print(render(results))
 
 

@@ -54,6 +54,18 @@ def test_a_spread_is_mean_and_deviation_of_what_is_known_in_per_cent() -> None:
     assert pages.spread([None]) == "-"
 
 
+def test_a_section_is_replaced_in_its_page_and_nothing_else_is(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    first, second = (pages.section(title, f"benchmarks/{title}.py from x", "old") for title in ("a", "b"))
+    path.write_text(f"# Both\n\n{first}\n{second}\nthe end\n")
+    new = pages.section("A", "benchmarks/a.py from x", "", "new")
+    pages.write_section(path, new)
+    assert path.read_text() == f"# Both\n\n{new}\n{second}\nthe end\n"
+    assert "## A\n\nnew\n" in new
+    with pytest.raises(ValueError, match="not enough values"):
+        pages.write_section(path, pages.section("C", "benchmarks/c.py from x", "new"))
+
+
 def test_a_record_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "record.json"
     assert records.load(path) == {}
@@ -78,7 +90,7 @@ def test_the_benchmark_measures_and_judges_what_it_measured() -> None:
 
 def test_the_page_on_speed_is_written_from_the_record() -> None:
     results = json.loads(benchmark.RESULTS.read_text())
-    assert benchmark.PAGE.read_text() == benchmark.render(results)
+    assert benchmark.render(results) in benchmark.PAGE.read_text()
     assert [row["rows"] for row in results["speed"]] == benchmark.SIZES
     assert [row["rows"] for row in results["highs"]] == benchmark.HIGHS_SIZES
 
@@ -100,7 +112,7 @@ def test_the_page_on_the_speed_of_training_is_written_from_the_record() -> None:
     import training
 
     results = json.loads(training.RESULTS.read_text())
-    assert training.PAGE.read_text() == training.render(results)
+    assert training.render(results) in training.PAGE.read_text()
     assert list(results["problems"]) == list(training.PROBLEMS)
 
 
@@ -173,14 +185,14 @@ def test_faults_are_drawn_by_seed_from_the_library_and_the_reproduction() -> Non
 
 def test_the_page_on_digits_is_written_from_the_record() -> None:
     record = json.loads(digits.RESULTS.read_text())
-    assert digits.PAGE.read_text() == digits.render(record)
+    assert digits.render(record) in digits.PAGE.read_text()
     assert all(len(summary["seeds"]) == digits.SEEDS for summary in record.values())
     assert all(row["rrm"] - row["plain"] >= 0.2 for row in record["standardized"]["seeds"])
 
 
 def test_the_page_on_one_process_and_several_is_written_from_the_record() -> None:
     record = json.loads(together.RESULTS.read_text())
-    assert together.PAGE.read_text() == together.render(record)
+    assert together.render(record) in together.PAGE.read_text()
     in_double = [row for row in record["rows"] if row["precision of the network"] == "double"]
     assert {row["processes"] for row in in_double} == set(together.PROCESSES)
     assert all(row["same rows removed"] and row["weights differ by"] <= 1e-6 for row in in_double)
@@ -247,7 +259,7 @@ def test_the_page_on_hostile_input_is_written_from_the_record() -> None:
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:
     record, large = (json.loads(path.read_text()) for path in (own_data.RESULTS, own_data.MEMORY))
-    assert own_data.PAGE.read_text() == own_data_page.render(record, large)
+    assert own_data_page.render(record, large) in own_data.PAGE.read_text()
 
 
 def test_every_set_of_own_data_is_on_record_with_all_seeds() -> None:

@@ -96,7 +96,7 @@ def test_links_in_the_readme_of_the_index_lead_to_this_version_in_the_repository
         text = wheel.read(f"{LIBRARY}.dist-info/METADATA").decode()
     there = f"https://github.com/rockafellian/rockafellian/{{}}/v{rk.__version__}/"
     assert f"]({there.format('raw')}docs/review.png)" in text
-    assert f"]({there.format('blob')}docs/digits.md)" in text
+    assert f"]({there.format('blob')}docs/results.md#digits)" in text
     assert "](docs/" not in text
 
 

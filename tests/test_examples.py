@@ -1,5 +1,6 @@
 """Every example runs, is short, finds the mislabeled rows, and is what its page shows."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -15,9 +16,9 @@ PAGES = {
     "with_lightning": "docs/guide/lightning.md",
     "with_huggingface": "docs/guide/huggingface.md",
     "with_keras": "docs/guide/keras.md",
-    "with_ddp": "docs/guide/ddp.md",
-    "with_accelerate": "docs/guide/accelerate.md",
-    "with_ray": "docs/guide/ray.md",
+    "with_ddp": "docs/guide/processes.md",
+    "with_accelerate": "docs/guide/processes.md",
+    "with_ray": "docs/guide/processes.md",
 }
 
 
@@ -53,12 +54,14 @@ def test_an_example_is_short_and_finds_the_mislabeled_rows(
 
 @pytest.mark.parametrize(("name", "page"), PAGES.items())
 def test_a_page_shows_the_lines_of_its_example_that_change(name: str, page: str) -> None:
-    """Its diff, with the change applied, is a part of the example, and its + lines are those marked RRM there."""
-    _, rest = (ROOT / page).read_text().split("```diff\n", 1)
-    diff = rest.split("```", 1)[0].splitlines()
+    """One of its diffs, with the change applied, is a part of the example, and its + lines are those marked RRM."""
+    diffs = re.findall(r"```diff\n(.*?)\n```", (ROOT / page).read_text(), re.DOTALL)
     example = [line.rstrip() for line in (EXAMPLES / f"{name}.py").read_text().splitlines()]
-    code = [line.removesuffix("  # RRM") for line in example]
-    after = [line[2:].rstrip() for line in diff if not line.startswith("-")]
-    assert "\n".join(after) in "\n".join(code)
-    added = [line[2:].rstrip() for line in diff if line.startswith("+")]
-    assert added == [line.removesuffix("  # RRM") for line in example if line.endswith("# RRM")]
+    code = "\n".join(line.removesuffix("  # RRM") for line in example)
+    marked = [line.removesuffix("  # RRM") for line in example if line.endswith("# RRM")]
+    changes = [
+        [line[2:].rstrip() for line in diff.splitlines() if line.startswith("+")]
+        for diff in diffs
+        if "\n".join(line[2:].rstrip() for line in diff.splitlines() if not line.startswith("-")) in code
+    ]
+    assert changes == [marked]

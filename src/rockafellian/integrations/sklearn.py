@@ -47,7 +47,9 @@ class RRMClassifier(ClassifierMixin, Alternating):
         estimator: the classifier, or a pipeline that ends in one; LogisticRegression() by default.
         contamination: the noise rate; "auto" estimates it from out-of-sample predictions.
         crisp: with "auto", whether every row has one right answer, as in `RRM`.
-        gamma, mu, spread: as in `RRM`.
+        gamma: as in `RRM`.
+        mu: as in `RRM`.
+        spread: as in `RRM`.
         rounds: how many times to re-weight at most.
         per_class: whether each class keeps its total weight.
         losses: where the losses of a row come from. "in-sample": a model trained on the row; "out-of-bag": the trees

@@ -29,7 +29,9 @@ class RRMNetClassifier(NeuralNetClassifier):
     Args:
         contamination: the noise rate; "auto" estimates it from held-out rows during the first epochs.
         crisp: with "auto", whether every row has one right answer, as in `RRM`.
-        gamma, mu, spread: as in `RRM`.
+        gamma: as in `RRM`.
+        mu: as in `RRM`.
+        spread: as in `RRM`.
         per_class: whether each class keeps its total weight.
         train_split: as in skorch, but None by default. Validation rows are scored without weights and never removed.
 

@@ -129,7 +129,7 @@ def _log_likelihood(seen: _Seen, disagree: Floats, second: Floats) -> Floats:
 
 
 def _peak(profile: Floats, best: int) -> float:
-    """Where the parabola through the best rate and its neighbours peaks: finer than the steps of RATES."""
+    """Where the parabola through the best rate and its neighbors peaks: finer than the steps of RATES."""
     if 0 < best < len(profile) - 1:
         before, at, after = profile[best - 1 : best + 2]
         bend = before - 2 * at + after
