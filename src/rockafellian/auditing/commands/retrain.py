@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rockafellian.auditing.commands.audit import Audited
 from rockafellian.auditing.commands.rereading import read_findings, read_plan, reread
-from rockafellian.auditing.commands.run import run
+from rockafellian.auditing.commands.run import check_out, run_prepared
 from rockafellian.auditing.commands.run_folder import FRAME, FinishedRun, open_run
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.model.comparison import compare
@@ -39,6 +39,7 @@ def retrain(
     data: Path | None = None,
     out: Path | None = None,
     force: bool = False,
+    resume: bool = False,
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
 ) -> Retrained:
@@ -48,11 +49,13 @@ def retrain(
     findings = read_findings(finished, source)
     joined = read_decisions(decisions, findings.column("id").to_pylist())
     reviewed = read_plan(finished, findings).reviewed(joined.agreed)
-    settings, review = read_settings(finished), Review(joined.agreed, noise_rate_by_review(reviewed))
     where = data or (finished.path(FRAME) if finished.description.data is None else Path(finished.description.data))
-    before = prepare(where, settings, progress=progress)
-    accuracies = compare(before, prepare(where, settings, review=review), progress)
-    audited = run(where, settings, out=out, force=force, progress=progress, say=say, review=review)
+    check_out(out, [where], force=force, resume=resume)
+    before = prepare(where, read_settings(finished), progress=progress)
+    review = Review(joined.agreed, noise_rate_by_review(reviewed))
+    after = before.with_review(review)
+    accuracies = compare(before, after, progress)
+    audited = run_prepared(after, review, out=out, force=force, resume=resume, progress=progress, say=say)
     return Retrained(audited, *accuracies, reviewed, joined.notices)
 
 

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -74,25 +74,40 @@ def run(
     resume: bool = False,
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
-    review: Review | None = None,
 ) -> Audited:
-    """Audit the data, with the decisions of a review if there is one, and write everything found to a folder.
+    """Audit the data, and write everything found to a folder: `out`, or a new one in runs/."""
+    check_out(out, [data, valid], force=force, resume=resume)
+    with _interrupted("stopped before training began; nothing was written"):
+        problem = prepare(data, settings, valid, progress)
+    return run_prepared(problem, out=out, force=force, resume=resume, progress=progress, say=say)
 
-    The folder is `out`, or a new one in runs/.
-    """
+
+def check_out(out: Path | None, inputs: Sequence[Any], *, force: bool, resume: bool) -> None:
+    """Raise an error unless a run may write to this folder, which holds none of the inputs; None is a new one."""
     if resume and (out is None or force):
         raise ValueError("need the folder of the run to resume, without --force; pass --resume --out DIR")
     if out is not None:
-        check_outside(out, [Path(each) for each in (data, valid) if isinstance(each, str | Path)])
+        check_outside(out, [Path(each) for each in inputs if isinstance(each, str | Path)])
         check_free(out, force=force, resume=resume)
+
+
+def run_prepared(
+    problem: Problem,
+    review: Review | None = None,
+    *,
+    out: Path | None,
+    force: bool,
+    resume: bool,
+    progress: Progress,
+    say: Callable[[str], object],
+) -> Audited:
+    """Train on prepared data, which have the decisions of the review in them, and write everything found."""
+    for line in _introduction(problem):
+        say(printable(line))
     with _interrupted("stopped before training began; nothing was written"):
-        problem = prepare(data, settings, valid, progress, review)
-        for line in _introduction(problem):
-            say(printable(line))
         described = _describe(problem, review)
-    folder = _new_folder(data) if out is None else out
-    again = f"resume with --resume --out {folder}" if review is None else f"start again with --force --out {folder}"
-    stopped = _interrupted(f"stopped; {again}")
+    folder = _new_folder(problem.source.path) if out is None else out
+    stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
     with stopped, _enough_space(folder), _made(folder), hold(folder):
         check_free(folder, force=force, resume=resume)  # another process may have taken it meanwhile
         if resume:
@@ -171,9 +186,9 @@ def _check_same(folder: Path, described: Description) -> None:
         )
 
 
-def _new_folder(data: Any) -> Path:
+def _new_folder(data: Path | None) -> Path:
     """A folder in runs/ that this call made."""
-    stem = Path(data).resolve().stem if isinstance(data, str | Path) else "audit"
+    stem = "audit" if data is None else data.resolve().stem
     for number in count(1):
         folder = Path("runs") / f"{stem or 'audit'}-{number}"
         try:
