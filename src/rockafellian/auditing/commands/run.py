@@ -38,7 +38,7 @@ from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.kinds import Images
 from rockafellian.auditing.model.findings import findings_table
-from rockafellian.auditing.model.problem import Problem, Review, prepare
+from rockafellian.auditing.model.problem import Problem, prepare
 from rockafellian.auditing.model.rrm_training import train
 from rockafellian.training.progress import Progress
 
@@ -93,7 +93,6 @@ def check_out(out: Path | None, inputs: Sequence[Any], *, force: bool, resume: b
 
 def run_prepared(
     problem: Problem,
-    review: Review | None = None,
     *,
     out: Path | None,
     force: bool,
@@ -101,11 +100,11 @@ def run_prepared(
     progress: Progress,
     say: Callable[[str], object],
 ) -> Audited:
-    """Train on prepared data, which have the decisions of the review in them, and write everything found."""
+    """Train on prepared data, and write everything found to a folder: `out`, or a new one in runs/."""
     for line in _introduction(problem):
         say(printable(line))
     with _interrupted("stopped before training began; nothing was written"):
-        described = _describe(problem, review)
+        described = _describe(problem)
     folder = _new_folder(problem.source.path) if out is None else out
     stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
     with stopped, _enough_space(folder), _made(folder), hold(folder):
@@ -146,12 +145,12 @@ def _begin(folder: Path, described: Description, source: Source) -> None:
     write_json(folder / SETTINGS, msgspec.to_builtins(described))
 
 
-def _describe(problem: Problem, review: Review | None) -> Description:
-    source, kind = problem.source, problem.kind
+def _describe(problem: Problem) -> Description:
+    source, kind, review = problem.source, problem.kind, problem.review
     images = kind if isinstance(kind, Images) and kind.column is not None else None
     checksum = source.checksum()
     used = json.loads(json.dumps(asdict(problem.settings)))
-    decided = None if review is None else _hash([sorted(review.decisions.items()), review.noise_rate])
+    decided = None if review is None else _hash([sorted(review.decisions.items()), *review[1:]])
     return Description(
         settings=used,
         data=None if source.path is None else str(source.path.resolve()),

@@ -44,7 +44,7 @@ class Problem:
     ids: pa.ChunkedArray | None
     fingerprints: NDArray[np.uint64]  # equal for equal rows
     trusted: NDArray[np.bool_] | None = None  # of the labeled rows, those that a person has decided
-    noise_rate: NoiseRate | None = None  # from a review
+    review: Review | None = None  # whose decisions are in the labels
 
     @cached_property
     def conflicts(self) -> list[NDArray[np.int64]]:
@@ -74,14 +74,15 @@ class Problem:
         kept = self.subset(~made.dropped[self.rows])
         labels = replace(self.labels, given=made.given, known=self.labels.known & ~made.dropped)
         trusted = made.trusted[kept.rows] | (False if kept.trusted is None else kept.trusted)
-        return replace(kept, labels=labels, targets=labels.targets(), trusted=trusted, noise_rate=review.noise_rate)
+        return replace(kept, labels=labels, targets=labels.targets(), trusted=trusted, review=review)
 
 
 class Review(NamedTuple):
-    """People's decisions by row, and the noise rate that these leave, if they are sure enough of it."""
+    """People's decisions by row, the noise rate that these leave, if they are sure enough of it, and when to use it."""
 
     decisions: Mapping[int, Decision]
     noise_rate: NoiseRate | None
+    warmup: int = 0  # epochs before the first re-weighting: as many as in the run that was reviewed
 
 
 def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet") -> Problem:
