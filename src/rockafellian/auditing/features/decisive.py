@@ -15,6 +15,8 @@ from rockafellian.auditing.features.texts import WORD, TextFeatures, normalized
 
 #: At most so many columns or words are named, and none that adds less than this fraction of what the first one adds.
 MAX_PARTS, MIN_FRACTION = 5, 0.1
+#: So many letters of a text are searched for them, as a page shows no more.
+MAX_SEARCHED = 5_000
 
 
 class Decisive(NamedTuple):
@@ -49,7 +51,7 @@ def decisive_words(features: TextFeatures, texts: Sequence[str], slopes: Tensor)
 
 def find_spans(text: str, words: Sequence[str], analyzer: str) -> list[tuple[int, int]]:
     """Return where words are in a text; or sequences of letters, where those are its features."""
-    tokens = list(re.finditer(WORD if analyzer == "word" else "(?s).", text))
+    tokens = list(re.finditer(WORD if analyzer == "word" else "(?s).", text[:MAX_SEARCHED]))
     known = [normalized(token[0]) for token in tokens]
     inside = np.zeros(len(tokens), bool)
     for word in words:
