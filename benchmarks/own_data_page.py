@@ -156,10 +156,9 @@ def _large_figures(large: Record) -> str:
         f"{peak / large['float32_bytes']:.1f}",
         f"{peak / csv:.1f}",
         f"{csv / 1e6:,.0f}",
-        f"{run['seconds'] / 60:.1f}",
-        f"{run['training_seconds'] / 60:.1f}",
+        f"{run['processor_seconds'] / 60:.1f}",
     ]
-    head = ["peak GB", "/ numbers as float32", "/ CSV", "CSV MB", "minutes", "training", "precision", "recall", "F1"]
+    head = ["peak GB", "/ numbers as float32", "/ CSV", "CSV MB", "minutes of processors", "precision", "recall", "F1"]
     found = [f"{run[measure]:.3f}" for measure in ("precision", "recall", "f1")]
     return table([*head, "estimated noise rate"], [[*sizes, *found, _estimated(run)]])
 
@@ -174,8 +173,8 @@ def _speed(speed: Record, large: Record | None) -> list[str]:
     about = "; ".join(f"{name}: {each['data']}" for name, each in cases.items())
     return [
         "## Speed",
-        f"{about}. Seconds of processors, with one thread, which a busy machine changes less than those by the clock; "
-        "targets and figures from before are of the same kind.",
+        f"The data: {about}. Seconds of processors, with one thread, which a busy machine changes less than those by "
+        "the clock; targets and figures from before are of the same kind.",
         table(["data", "before", "target", "of processors", "by the clock", "met"], rows),
         *([_whole_way(speed["tutorial"])] if "tutorial" in speed else []),
         f"{ran(list(speed.values()), 'scikit-learn')}.",
@@ -184,7 +183,7 @@ def _speed(speed: Record, large: Record | None) -> list[str]:
 
 def _speed_row(name: str, found: Record) -> list[str]:
     used, before = found["processor_seconds"], found["before"]
-    shown = [f"{value:.2g}" if value < 1 else f"{value:.0f}" for value in (found["target"], used, found["seconds"])]
+    shown = [f"{value:.2f}" if value < 1 else f"{value:.0f}" for value in (found["target"], used, found["seconds"])]
     return [name, "-" if before is None else str(before), *shown, met(used <= found["target"])]
 
 
