@@ -35,7 +35,7 @@ from rockafellian.method.bands import Band, split_into_bands
 from rockafellian.method.noise_rate import NoiseRate
 
 RESULTS, PAGE = records.RESULTS / "review.json", records.DOCS / "review.md"
-#: Number of bands and kind of interval were chosen on seed 21 of these data, how to train again on seed 51 (and 61, CIFAR-10N).
+#: Number of bands and kind of interval were chosen on seed 21 of these data, how to train again on 51 and 61.
 SEED, RUNS = 31, 200
 CLICKS = (30, 60, 100)
 #: Coverage in every set; the width of the interval on average over the sets, after these numbers of decisions.
@@ -206,8 +206,8 @@ def render(record: Record) -> str:
         "reviews are simulated: a person who is always right checks rows drawn from five bands of the ranking, and "
         "the noise rate is estimated from these decisions alone. Ambiguous labels that were drawn as such count as "
         "right. The number of bands and the kind of interval were chosen on seed 21 of the same data, how to train "
-        "again on seed 51 of the dirty ones and 61 of CIFAR-10N, worst; the drawn sets and rare classes were not looked at before. Test rows have clean "
-        "labels."
+        "again on seed 51 of the dirty ones and 61 of CIFAR-10N, worst; the drawn sets and "
+        "rare classes were not looked at before. Test rows have clean labels."
     )
     return pages.page(
         "What thirty decisions tell",
