@@ -11,9 +11,11 @@ from records import Record
 FOUND = ["data", "seed", "rows", "mislabeled", "flagged", "precision", "recall", "F1", "estimated noise rate"]
 FOUND_IN_CLEAN = ["data", "seed", "rows", "flagged", "of all rows", "estimated noise rate"]
 SECONDS = ["seconds", "of processors"]
+#: What a person needs for one, for the time of the whole way.
+SECONDS_PER_DECISION = 4
 
 
-def render(record: Record, large: Record | None = None) -> str:
+def render(record: Record, large: Record | None = None, speed: Record | None = None) -> str:
     """Return the section of docs/results.md on audits."""
     judged = targets(record, large)
     return section(
@@ -33,6 +35,7 @@ def render(record: Record, large: Record | None = None) -> str:
         "The same data sets with their own labels. A flagged row is a false alarm, or a label that was wrong before.",
         table([*FOUND_IN_CLEAN, *SECONDS], [_found_in_clean(name, each["clean"]) for name, each in record.items()]),
         *(_large_table(large) if large else []),
+        *(_speed(speed, large) if speed else []),
         "### How it was measured",
         _settings(record),
         table(["name", "data", "command"], [_command(name, each["settings"]) for name, each in record.items()]),
@@ -153,12 +156,45 @@ def _large_figures(large: Record) -> str:
         f"{peak / large['float32_bytes']:.1f}",
         f"{peak / csv:.1f}",
         f"{csv / 1e6:,.0f}",
-        f"{run['seconds'] / 60:.1f}",
-        f"{run['training_seconds'] / 60:.1f}",
+        f"{run['processor_seconds'] / 60:.1f}",
     ]
-    head = ["peak GB", "/ numbers as float32", "/ CSV", "CSV MB", "minutes", "training", "precision", "recall", "F1"]
+    head = ["peak GB", "/ numbers as float32", "/ CSV", "CSV MB", "minutes of processors", "precision", "recall", "F1"]
     found = [f"{run[measure]:.3f}" for measure in ("precision", "recall", "f1")]
     return table([*head, "estimated noise rate"], [[*sizes, *found, _estimated(run)]])
+
+
+def _speed(speed: Record, large: Record | None) -> list[str]:
+    """How long audits of other data take, and the commands of the tutorial."""
+    cases = {name: each for name, each in speed.items() if "target" in each}
+    rows = [_speed_row(name, each) for name, each in cases.items()]
+    if large and "seconds" in large["targets"]:
+        target = large["targets"]["seconds"]
+        rows.append(_speed_row("large table", {**large["flipped"][0], "target": target, "before": 2 * target}))
+    about = "; ".join(f"{name}: {each['data']}" for name, each in cases.items())
+    return [
+        "### Speed",
+        f"The data: {about}. Seconds of processors, with one thread, which a busy machine changes less than those by "
+        "the clock; targets and figures from before are of the same kind.",
+        table(["data", "before", "target", "of processors", "by the clock", "met"], rows),
+        *([_whole_way(speed["tutorial"])] if "tutorial" in speed else []),
+        f"{ran(list(speed.values()), 'scikit-learn')}.",
+    ]
+
+
+def _speed_row(name: str, found: Record) -> list[str]:
+    used, before = found["processor_seconds"], found["before"]
+    shown = [f"{value:.2f}" if value < 1 else f"{value:.0f}" for value in (found["target"], used, found["seconds"])]
+    return [name, "-" if before is None else str(before), *shown, met(used <= found["target"])]
+
+
+def _whole_way(found: Record) -> str:
+    steps = ", ".join(f"{each['step']} {each['processor_seconds']:.0f}" for each in found["steps"])
+    review = found["decisions"] * SECONDS_PER_DECISION
+    total = review + sum(each["processor_seconds"] for each in found["steps"])
+    return (
+        f"The whole way of the [tutorial](tutorial.md), in seconds of processors: {steps}. With {found['decisions']} "
+        f"decisions at {SECONDS_PER_DECISION} seconds each, which is assumed, that is {total / 60:.0f} minutes."
+    )
 
 
 def _summary(record: Record) -> str:

@@ -22,6 +22,7 @@ import natural_errors
 import noise_rate
 import own_data
 import own_data_page
+import own_data_speed
 import pages
 import real_tables
 import records
@@ -258,8 +259,10 @@ def test_the_page_on_hostile_input_is_written_from_the_record() -> None:
 
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:
-    record, large = (json.loads(path.read_text()) for path in (own_data.RESULTS, own_data.MEMORY))
-    assert own_data_page.render(record, large) in own_data.PAGE.read_text()
+    paths = (own_data.RESULTS, own_data.MEMORY, own_data.SPEED)
+    record, large, speed = (json.loads(path.read_text()) for path in paths)
+    assert own_data_page.render(record, large, speed) in own_data.PAGE.read_text()
+    assert list(speed) == [*own_data_speed.CASES, own_data_speed.TUTORIAL_CASE]
 
 
 def test_every_set_of_own_data_is_on_record_with_all_seeds() -> None:

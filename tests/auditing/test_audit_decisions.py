@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ import pytest
 from samples import command, image_folder, table
 
 import rockafellian as rk
+from rockafellian.auditing.commands import retrain, run
 from rockafellian.auditing.commands.audit import Audited
+from rockafellian.auditing.model.problem import Review, prepare
 from rockafellian.auditing.review.decisions import Decision, read_decisions
 
 Made = tuple[Audited, pd.DataFrame, np.ndarray]
@@ -106,6 +109,42 @@ def test_the_commands_apply_and_retrain_report_what_is_known_now(
     )
     assert command(monkeypatch, "show", tmp_path / "again", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 600
+
+
+def test_retrain_prepares_the_data_once_and_resumes_after_it_was_stopped(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, frame, wrong = made
+    decisions, prepared = tmp_path / "decisions.csv", []
+    decide(frame, wrong, sampled(found, 60)).to_csv(decisions, index=False)
+    monkeypatch.setattr(retrain, "prepare", lambda *given, **more: prepared.append(1) or prepare(*given, **more))
+    arguments = ("retrain", found.folder, decisions, "--out")
+    assert command(monkeypatch, *arguments, tmp_path / "whole") == 0
+    assert len(prepared) == 1
+    with monkeypatch.context() as stopping:
+        stopping.setattr(run, "write_all", Mock(side_effect=KeyboardInterrupt))
+        assert command(monkeypatch, *arguments, tmp_path / "run") == 2
+    assert f"resume with --resume --out {tmp_path / 'run'}" in capsys.readouterr().err
+    other = tmp_path / "other.csv"
+    decide(frame, wrong, sampled(found, 30)).to_csv(other, index=False)
+    assert command(monkeypatch, "retrain", found.folder, other, "--out", tmp_path / "run", "--resume") == 2
+    assert "the decisions" in capsys.readouterr().err
+    assert command(monkeypatch, *arguments, tmp_path / "run", "--resume") == 0
+    resumed, whole = (pd.read_parquet(tmp_path / name / "findings.parquet") for name in ("run", "whole"))
+    pd.testing.assert_frame_equal(resumed, whole)
+
+
+def test_decisions_are_added_to_those_before(made: Made) -> None:
+    found, frame, _ = made
+    problem, rows = found.problem, sampled(found, 20)
+    decisions = {row: Decision("relabel", str(frame["label"][row])) for row in rows}
+    first = problem.with_review(Review(decisions, None))
+    both = first.with_review(Review({rows[0]: Decision("drop")}, None))
+    assert both.trusted is not None
+    assert set(both.rows[both.trusted]) == set(rows[1:])
+    assert rows[0] not in both.rows
+    assert not both.labels.known[rows[0]]
+    assert len(both.inputs) == len(both.targets) == len(both.rows) == len(frame) - 1
 
 
 def test_several_people_are_joined_and_disputes_stay_as_they_are(

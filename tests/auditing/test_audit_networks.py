@@ -2,10 +2,9 @@ import json
 
 import pytest
 import torch
-from torch import nn
 
 import rockafellian as rk
-from rockafellian.auditing.model.networks import SmallCnn, build, mlp
+from rockafellian.auditing.model.networks import Dropout, SmallCnn, build, mlp
 
 
 @pytest.mark.parametrize(
@@ -42,8 +41,24 @@ def test_small_images_of_every_size_reach_the_head(side: int) -> None:
 
 
 def test_there_is_dropout_only_if_asked_for() -> None:
-    assert not any(isinstance(layer, nn.Dropout) for layer in mlp(4, 2))
-    assert [layer.p for layer in mlp(4, 2, dropout=0.2) if isinstance(layer, nn.Dropout)] == [0.2, 0.2]
+    assert not any(isinstance(layer, Dropout) for layer in mlp(4, 2))
+    assert sum(isinstance(layer, Dropout) for layer in mlp(4, 2, dropout=0.2)) == 2
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5, 0.999])
+def test_dropout_drops_its_part_keeps_the_mean_and_ends_with_training(rate: float) -> None:
+    x, layer = torch.ones(500, 257, requires_grad=True), Dropout(rate)
+    torch.manual_seed(0)
+    y = layer(x)
+    kept = (y > 0).float()
+    assert float(kept.mean()) == pytest.approx(1 - rate, abs=0.005)
+    assert float(y.detach().mean()) == pytest.approx(1, abs=0.1)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(gradient, y)
+    assert abs(float(torch.corrcoef(torch.stack([kept[:, 0], kept[:, 1]]))[0, 1])) < 0.2 or rate in (0, 0.999)
+    torch.manual_seed(0)
+    assert torch.equal(layer(x), y)
+    assert layer.eval()(x) is x
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ def retrain(
     out: Out = None,
     data: MovedData = None,
     force: ForceRun = False,
+    resume: Resume = False,
     as_json: AsJson = False,
 ) -> None:
     """Train again with your decisions: corrected labels are trusted; compare before and after on held-out rows."""
@@ -211,7 +212,8 @@ def retrain(
     from rockafellian.auditing.commands.show import show as print_summary
     from rockafellian.auditing.review.estimate import describe_review
 
-    made = train_again(run, decisions, data=data, out=out, force=force, say=_nothing if as_json else print)
+    say = _nothing if as_json else print
+    made = train_again(run, decisions, data=data, out=out, force=force, resume=resume, say=say)
     assert made.audited.folder is not None
     compared = f"accuracy on held-out rows: {made.before:.1%} before, {made.after:.1%} after your decisions"
     if not as_json:

@@ -143,14 +143,13 @@ class Audited:
 
     def retrain(self, *decisions: Any, progress: Progress = "auto") -> Audited:
         """Train again with the decisions of one or more people, whose rows are then never removed."""
-        from rockafellian.auditing.commands.retrain import noise_rate_by_review
+        from rockafellian.auditing.commands.retrain import first_reweighting, noise_rate_by_review
         from rockafellian.auditing.commands.run import audit_prepared
-        from rockafellian.auditing.model.problem import Review, prepare
+        from rockafellian.auditing.model.problem import Review
 
-        decided, source = self._read(decisions), self.problem.source
-        review = Review(decided, noise_rate_by_review(self.plan.reviewed(decided)))
-        data = source.path if source.frame is None else source.frame
-        return audit_prepared(prepare(data, self.problem.settings, None, progress, review), progress=progress)
+        decided = self._read(decisions)
+        review = Review(decided, noise_rate_by_review(self.plan.reviewed(decided)), first_reweighting(self.history))
+        return audit_prepared(self.problem.with_review(review), progress=progress)
 
     def _read(self, decisions: Sequence[Any]) -> Mapping[int, Decision]:
         from rockafellian.auditing.review.decisions import read_decisions

@@ -27,6 +27,8 @@ from rockafellian.auditing.commands.summary import (
     Summary,
 )
 from rockafellian.auditing.data.writing import suffix_for, write_rows
+from rockafellian.auditing.features.decisive import Decisive
+from rockafellian.auditing.model.decisive import find_decisive
 from rockafellian.auditing.report.contents import Banner, LabelIssue, Report, Sample
 from rockafellian.auditing.report.page import render
 from rockafellian.auditing.review.plan import Plan
@@ -130,6 +132,7 @@ def report(audited: Audited, key: str, folder: Path | None = None) -> Report:
         threshold=weights.history[-1].threshold if weights.history else None,
         issues=list(_issues(audited)),
         facts=_facts(audited),
+        why=problem.kind.why,
         doubts=[str(doubt) for doubt in audited.doubts],
         notices=audited.notices,
         multilabel=problem.labels.multilabel,
@@ -152,16 +155,19 @@ def _issues(audited: Audited) -> Iterator[LabelIssue]:
     needed, bytes_left = {drawn.place for drawn in audited.plan.sample}, MAX_BYTES
     listed = np.r_[: min(n_flagged, MAX_ISSUES), n_flagged : min(n_flagged + N_NOT_FLAGGED, len(ranking))]
     places = np.union1d(listed, np.fromiter(needed, np.int64))
-    for place, found in zip(places.tolist(), audited.table.take(pa.array(ranking[places])).to_pylist(), strict=True):
+    rows = ranking[places]
+    decisive = find_decisive(audited.problem, audited.model, rows, audited.predicted[rows])
+    lines = audited.table.take(pa.array(rows)).to_pylist()
+    for place, found, parts in zip(places.tolist(), lines, decisive, strict=True):
         if bytes_left < 0 and place not in needed:
             continue
-        preview = audited.problem.kind.preview(audited.problem.source, found["index"])
+        preview = audited.problem.kind.preview(audited.problem.source, found["index"], parts.names)
         bytes_left -= sum(len(str(part)) for part in preview.values())
         if bytes_left >= 0 or place in needed:
-            yield _issue(found, place, preview)
+            yield _issue(found, place, preview, parts)
 
 
-def _issue(found: Mapping[str, Any], place: int, preview: Mapping[str, Any]) -> LabelIssue:
+def _issue(found: Mapping[str, Any], place: int, preview: Mapping[str, Any], decisive: Decisive) -> LabelIssue:
     return LabelIssue(
         index=found["index"],
         id=found["id"],
@@ -172,6 +178,8 @@ def _issue(found: Mapping[str, Any], place: int, preview: Mapping[str, Any]) -> 
         reason=found["reason"],
         flagged=found["is_label_issue"],
         place=place,
+        decisive=decisive.names,
+        spans=decisive.spans,
         **preview,
     )
 

@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from rockafellian.auditing.commands.audit import Audited
 from rockafellian.auditing.commands.rereading import read_findings, read_plan, reread
-from rockafellian.auditing.commands.run import run
-from rockafellian.auditing.commands.run_folder import FRAME, FinishedRun, open_run
+from rockafellian.auditing.commands.run import check_out, run_prepared
+from rockafellian.auditing.commands.run_folder import FRAME, HISTORY, FinishedRun, open_run, read_json
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.model.comparison import compare
 from rockafellian.auditing.model.problem import Review, prepare
 from rockafellian.auditing.review.decisions import read_decisions
 from rockafellian.auditing.review.estimate import Reviewed
 from rockafellian.method.noise_rate import NoiseRate
+from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
 
 #: The noise rate of a review is used once it is known this well: the width of its 90 % interval.
@@ -32,6 +35,18 @@ class Retrained(NamedTuple):
     notices: Sequence[str]
 
 
+class Reweighted(msgspec.Struct, frozen=True):
+    """A re-weighting in the history of a run: after which epoch it was made."""
+
+    epoch: int
+
+
+class Reweightings(msgspec.Struct, frozen=True):
+    """What is read of the history of a run."""
+
+    rounds: list[Reweighted]
+
+
 def retrain(
     folder: Path,
     decisions: Sequence[Path],
@@ -39,6 +54,7 @@ def retrain(
     data: Path | None = None,
     out: Path | None = None,
     force: bool = False,
+    resume: bool = False,
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
 ) -> Retrained:
@@ -48,11 +64,14 @@ def retrain(
     findings = read_findings(finished, source)
     joined = read_decisions(decisions, findings.column("id").to_pylist())
     reviewed = read_plan(finished, findings).reviewed(joined.agreed)
-    settings, review = read_settings(finished), Review(joined.agreed, noise_rate_by_review(reviewed))
     where = data or (finished.path(FRAME) if finished.description.data is None else Path(finished.description.data))
-    before = prepare(where, settings, progress=progress)
-    accuracies = compare(before, prepare(where, settings, review=review), progress)
-    audited = run(where, settings, out=out, force=force, progress=progress, say=say, review=review)
+    check_out(out, [where], force=force, resume=resume)
+    before = prepare(where, read_settings(finished), progress=progress)
+    history = read_json(finished.path(HISTORY), Reweightings)
+    review = Review(joined.agreed, noise_rate_by_review(reviewed), first_reweighting(history))
+    after = before.with_review(review)
+    accuracies = compare(before, after, progress)
+    audited = run_prepared(after, out=out, force=force, resume=resume, progress=progress, say=say)
     return Retrained(audited, *accuracies, reviewed, joined.notices)
 
 
@@ -60,6 +79,11 @@ def read_settings(finished: FinishedRun) -> Settings:
     """Return the settings of a run."""
     stored = finished.description.settings
     return Settings(**{**stored, "label": tuple(stored["label"])})
+
+
+def first_reweighting(history: Reweightings | History) -> int:
+    """Return how many epochs a run warmed up: it had learned what generalizes then, and memorized little."""
+    return max(history.rounds[0].epoch - 1, 0) if history.rounds else 0
 
 
 def noise_rate_by_review(reviewed: Reviewed) -> NoiseRate | None:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import date
@@ -38,7 +38,7 @@ from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.features.kinds import Images
 from rockafellian.auditing.model.findings import findings_table
-from rockafellian.auditing.model.problem import Problem, Review, prepare
+from rockafellian.auditing.model.problem import Problem, prepare
 from rockafellian.auditing.model.rrm_training import train
 from rockafellian.auditing.report.contents import Banner
 from rockafellian.training.progress import Progress
@@ -75,26 +75,44 @@ def run(
     resume: bool = False,
     progress: Progress = "auto",
     say: Callable[[str], object] = print,
-    review: Review | None = None,
     banner: Callable[[Audited], Banner] | None = None,
 ) -> Audited:
-    """Audit the data, with the decisions of a review if there is one, and write everything found to a folder.
+    """Audit the data, and write everything found to a folder: `out`, or a new one in runs/.
 
-    The folder is `out`, or a new one in runs/. Its page begins with a banner, if there is a function that makes it.
+    Its page begins with a banner, if there is a function that makes it.
     """
+    check_out(out, [data, valid], force=force, resume=resume)
+    with _interrupted("stopped before training began; nothing was written"):
+        problem = prepare(data, settings, valid, progress)
+    return run_prepared(problem, out=out, force=force, resume=resume, progress=progress, say=say, banner=banner)
+
+
+def check_out(out: Path | None, inputs: Sequence[Any], *, force: bool, resume: bool) -> None:
+    """Raise an error unless a run may write to this folder, which holds none of the inputs; None is a new one."""
     if resume and (out is None or force):
         raise ValueError("need the folder of the run to resume, without --force; pass --resume --out DIR")
     if out is not None:
-        check_outside(out, [Path(each) for each in (data, valid) if isinstance(each, str | Path)])
+        check_outside(out, [Path(each) for each in inputs if isinstance(each, str | Path)])
         check_free(out, force=force, resume=resume)
+
+
+def run_prepared(
+    problem: Problem,
+    *,
+    out: Path | None,
+    force: bool,
+    resume: bool,
+    progress: Progress,
+    say: Callable[[str], object],
+    banner: Callable[[Audited], Banner] | None = None,
+) -> Audited:
+    """Train on prepared data, and write everything found to a folder: `out`, or a new one in runs/."""
+    for line in _introduction(problem):
+        say(printable(line))
     with _interrupted("stopped before training began; nothing was written"):
-        problem = prepare(data, settings, valid, progress, review)
-        for line in _introduction(problem):
-            say(printable(line))
-        described = _describe(problem, review)
-    folder = _new_folder(data) if out is None else out
-    again = f"resume with --resume --out {folder}" if review is None else f"start again with --force --out {folder}"
-    stopped = _interrupted(f"stopped; {again}")
+        described = _describe(problem)
+    folder = _new_folder(problem.source.path) if out is None else out
+    stopped = _interrupted(f"stopped; resume with --resume --out {folder}")
     with stopped, _enough_space(folder), _made(folder), hold(folder):
         check_free(folder, force=force, resume=resume)  # another process may have taken it meanwhile
         if resume:
@@ -133,12 +151,12 @@ def _begin(folder: Path, described: Description, source: Source) -> None:
     write_json(folder / SETTINGS, msgspec.to_builtins(described))
 
 
-def _describe(problem: Problem, review: Review | None) -> Description:
-    source, kind = problem.source, problem.kind
+def _describe(problem: Problem) -> Description:
+    source, kind, review = problem.source, problem.kind, problem.review
     images = kind if isinstance(kind, Images) and kind.column is not None else None
     checksum = source.checksum()
     used = json.loads(json.dumps(asdict(problem.settings)))
-    decided = None if review is None else _hash([sorted(review.decisions.items()), review.noise_rate])
+    decided = None if review is None else _hash([sorted(review.decisions.items()), *review[1:]])
     return Description(
         settings=used,
         data=None if source.path is None else str(source.path.resolve()),
@@ -173,9 +191,9 @@ def _check_same(folder: Path, described: Description) -> None:
         )
 
 
-def _new_folder(data: Any) -> Path:
+def _new_folder(data: Path | None) -> Path:
     """A folder in runs/ that this call made."""
-    stem = Path(data).resolve().stem if isinstance(data, str | Path) else "audit"
+    stem = "audit" if data is None else data.resolve().stem
     for number in count(1):
         folder = Path("runs") / f"{stem or 'audit'}-{number}"
         try:

@@ -23,10 +23,10 @@ except ImportError as error:
 T = TypeVar("T")
 
 DONE, SETTINGS, LOCK, FRAME = "DONE", "settings.json", ".lock", "data.parquet"
-SUMMARY, FINDINGS, CHECKPOINT = "summary.json", "findings.parquet", "checkpoint"
+SUMMARY, HISTORY, FINDINGS, CHECKPOINT = "summary.json", "history.json", "findings.parquet", "checkpoint"
 MODEL = (f"model/{DESCRIPTION}", f"model/{TENSORS}")
 #: All files that a run writes, and so all that --force may delete: DONE first, the settings last.
-OUTPUTS = [DONE, SUMMARY, FINDINGS, "findings.csv", "history.json", "set_aside.csv", "conflicts.csv", "report.html"]
+OUTPUTS = [DONE, SUMMARY, FINDINGS, "findings.csv", HISTORY, "set_aside.csv", "conflicts.csv", "report.html"]
 OUTPUTS += [f"{name}{suffix}" for name in ("cleaned", "relabeled") for suffix in FORMATS]
 OUTPUTS += [*MODEL, f"{CHECKPOINT}/checkpoint.safetensors", FRAME, SETTINGS]
 FOLDERS = ("model", CHECKPOINT)

@@ -21,6 +21,7 @@ from rockafellian.auditing.data.cells import as_text, decoded, has_text, is_text
 from rockafellian.auditing.data.image_folders import IMAGE_SUFFIXES
 from rockafellian.auditing.data.reading import Source
 from rockafellian.auditing.data.settings import Settings
+from rockafellian.auditing.features.decisive import Decisive, decisive_columns, decisive_words
 from rockafellian.auditing.features.images import (
     THUMBNAIL_SIDE,
     EfficientNet,
@@ -57,11 +58,14 @@ class Kind(Protocol):
     name: ClassVar[str]
     #: Whether rows of this kind mostly have one right answer.
     crisp: ClassVar[bool]
+    #: What `decisive` returns, in a sentence for the page.
+    why: ClassVar[str]
 
     def content(self, source: Source) -> Any: ...  # noqa: D102
     def fit_transform(self, content: Any, settings: Settings, progress: Progress) -> tuple[Features, Tensor]: ...  # noqa: D102
     def fingerprints(self, content: Any, inputs: Tensor) -> NDArray[np.uint64]: ...  # noqa: D102
-    def preview(self, source: Source, row: int) -> dict[str, Any]: ...  # noqa: D102
+    def decisive(self, features: Any, content: Any, slopes: Tensor, offsets: Tensor) -> list[Decisive]: ...  # noqa: D102
+    def preview(self, source: Source, row: int, first: Sequence[str] = ()) -> dict[str, Any]: ...  # noqa: D102
     def describe(self) -> str: ...  # noqa: D102
 
 
@@ -71,6 +75,10 @@ class Table:
 
     name: ClassVar[str] = "table"
     crisp: ClassVar[bool] = False
+    why: ClassVar[str] = (
+        "Highlighted columns speak most for the suggested label and against the given one, compared with an average "
+        "row."
+    )
     columns: tuple[str, ...]
 
     def content(self, source: Source) -> pa.Table:
@@ -86,9 +94,14 @@ class Table:
         """Return a number for each row, equal for rows with equal inputs."""
         return _mixed(np.ascontiguousarray(inputs.numpy()).view(np.uint32).T)
 
-    def preview(self, source: Source, row: int) -> dict[str, Any]:
-        """Return the values of a row by column."""
-        values = {name: shown(source.table.column(name), row) for name in self.columns[:MAX_VALUES]}
+    def decisive(self, features: TableFeatures, content: pa.Table, slopes: Tensor, offsets: Tensor) -> list[Decisive]:
+        """Return the columns of each row that add most to a sum of its inputs, from slopes and offsets of these."""
+        return decisive_columns(features, slopes * offsets)
+
+    def preview(self, source: Source, row: int, first: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the values of a row by column, those that are named first."""
+        names = list(dict.fromkeys([*first, *self.columns[:MAX_VALUES]]))[:MAX_VALUES]
+        values = {name: shown(source.table.column(name), row) for name in names}
         return {"values": {name: _short(value, MAX_VALUE_LENGTH) for name, value in values.items()}}
 
     def describe(self) -> str:
@@ -102,6 +115,9 @@ class Texts:
 
     name: ClassVar[str] = "texts"
     crisp: ClassVar[bool] = True
+    why: ClassVar[str] = (
+        "Highlighted words speak most for the suggested label and against the given one, by the words alone."
+    )
     column: str
 
     def content(self, source: Source) -> list[str]:
@@ -124,7 +140,11 @@ class Texts:
         """Return a number for each row, equal for texts that differ in whitespace at most."""
         return np.array([_digest(" ".join(text.split()).encode()) for text in content], np.uint64)
 
-    def preview(self, source: Source, row: int) -> dict[str, Any]:
+    def decisive(self, features: TextFeatures, content: list[str], slopes: Tensor, offsets: Tensor) -> list[Decisive]:
+        """Return the words of each text that add most to a sum of its inputs, from slopes of these."""
+        return decisive_words(features, content, slopes)
+
+    def preview(self, source: Source, row: int, first: Sequence[str] = ()) -> dict[str, Any]:
         """Return the text, shortened if it is very long."""
         return {"text": _short(shown(source.column(self.column), row), MAX_TEXT_LENGTH)}
 
@@ -139,6 +159,7 @@ class Images:
 
     name: ClassVar[str] = "images"
     crisp: ClassVar[bool] = True
+    why: ClassVar[str] = ""
     column: str | None
 
     def content(self, source: Source) -> list[Path] | NDArray[Any]:
@@ -191,7 +212,11 @@ class Images:
                 total.update(os.fsencode(file.name) + b"\n" + _hash_file(file, size=32))
         return total.hexdigest()
 
-    def preview(self, source: Source, row: int) -> dict[str, Any]:
+    def decisive(self, features: Features, content: Any, slopes: Tensor, offsets: Tensor) -> list[Decisive]:
+        """Return nothing: people look at an image as a whole."""
+        return [Decisive()] * len(slopes)
+
+    def preview(self, source: Source, row: int, first: Sequence[str] = ()) -> dict[str, Any]:
         """Return a thumbnail, and the file of the image."""
         [image] = self.content(source.take(np.array([row])))
         file = {} if self.column is None else {"file": str(source.column(self.column)[row])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian._internal.extras import missing
@@ -75,6 +76,14 @@ class TfIdf:
         if self.components is None:
             return torch.from_numpy(counted.toarray())
         return torch.from_numpy(counted @ self.components.numpy().T)
+
+    def contributions(self, texts: Sequence[str | None], slopes: Tensor) -> Iterator[tuple[list[str], NDArray[Any]]]:
+        """Yield for each text its words, and what each adds to a sum of its vector (texts, width) times the slopes."""
+        counted = self._vectorizer.transform(_cleaned(texts))
+        for start, end, slope in zip(counted.indptr[:-1], counted.indptr[1:], slopes.numpy(), strict=True):
+            numbers = counted.indices[start:end]
+            by_word = slope[numbers] if self.components is None else slope @ self.components.numpy()[:, numbers]
+            yield [self.vocabulary[number] for number in numbers], counted.data[start:end] * by_word
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TfIdf) or (self.components is None) != (other.components is None):
@@ -235,9 +244,13 @@ def installed_encoder() -> Path | None:
     return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
 
+def normalized(text: str) -> str:
+    """Return the text in lower case, with one code for each letter (NFKC)."""
+    return unicodedata.normalize("NFKC", text).lower()
+
+
 def _cleaned(texts: Sequence[str | None]) -> list[str]:
-    """The texts in lower case, with one code for each letter (NFKC)."""
-    return [unicodedata.normalize("NFKC", text or "").lower() for text in texts]
+    return [normalized(text or "") for text in texts]
 
 
 def _fitted(texts: list[str]) -> tuple[str, Any, Any]:

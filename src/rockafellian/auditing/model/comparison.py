@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -38,10 +36,8 @@ def _accuracy(predicted: NDArray[np.integer], labels: NDArray[np.integer]) -> fl
 def _predict(problem: Problem, held_out: NDArray[np.int64], progress: Progress) -> NDArray[np.integer]:
     """Train on all other rows, and predict these."""
     out = np.isin(problem.rows, held_out)
-    kept, x = torch.from_numpy(~out), problem.inputs
-    trusted = None if problem.trusted is None else problem.trusted[~out]
-    rest = replace(problem, rows=problem.rows[~out], inputs=x[kept], targets=problem.targets[kept], trusted=trusted)
+    rest = problem.subset(~out)
     model = new_classifier(rest)
     fit_network(rest, model, choose_loss(rest), new_weights(rest, "quiet"), stop="settled", progress=progress)
-    probabilities = model.to_probabilities(model.logits(x[~kept])).numpy()
+    probabilities = model.to_probabilities(model.logits(problem.inputs[torch.from_numpy(out)])).numpy()
     return model.decide(probabilities)[0]

@@ -79,13 +79,12 @@ def _predict_out_of_sample(problem: Problem, progress: Progress) -> tuple[NDArra
 
 def predict_fold(held_out: Tensor, problem: Problem) -> Tensor:
     """Return the probabilities of the classes for some rows, by a network trained on all others."""
-    kept = torch.ones(len(problem.rows), dtype=torch.bool)
-    kept[held_out] = False
-    x, y = problem.inputs, problem.targets
-    valid = x[held_out], y[held_out]
-    rest = replace(problem, rows=problem.rows[kept.numpy()], inputs=x[kept], targets=y[kept], valid=valid)
+    kept = np.ones(len(problem.rows), bool)
+    kept[held_out.numpy()] = False
+    valid = problem.inputs[held_out], problem.targets[held_out]
+    rest = replace(problem.subset(kept), valid=valid)
     model = new_classifier(problem)
-    predictions = _HeldOutPredictions(model, x[held_out])
+    predictions = _HeldOutPredictions(model, valid[0])
     fit_network(
         rest,
         model,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -40,31 +42,54 @@ class Problem:
     targets: Tensor
     valid: tuple[Tensor, Tensor] | None
     ids: pa.ChunkedArray | None
-    conflicts: list[NDArray[np.int64]]  # groups of equal rows with different labels
-    notices: list[str]
+    fingerprints: NDArray[np.uint64]  # equal for equal rows
     trusted: NDArray[np.bool_] | None = None  # of the labeled rows, those that a person has decided
-    noise_rate: NoiseRate | None = None  # from a review
+    review: Review | None = None  # whose decisions are in the labels
+
+    @cached_property
+    def conflicts(self) -> list[NDArray[np.int64]]:
+        """Groups of equal rows with different labels."""
+        return [self.rows[group] for group in find_conflicts(self.fingerprints, self.labels.given[self.rows])]
+
+    @cached_property
+    def notices(self) -> list[str]:
+        """What a user should know about the data."""
+        return _notices(self.source, self.labels, self.conflicts)
+
+    def subset(self, kept: NDArray[np.bool_]) -> Problem:
+        """Return the problem with some of the labeled rows only."""
+        at = torch.from_numpy(kept)
+        return replace(
+            self,
+            rows=self.rows[kept],
+            inputs=self.inputs[at],
+            targets=self.targets[at],
+            fingerprints=self.fingerprints[kept],
+            trusted=None if self.trusted is None else self.trusted[kept],
+        )
+
+    def with_review(self, review: Review) -> Problem:
+        """Return the problem with labels as people decided; rows that a person dropped have none."""
+        made = correct(self.labels, review.decisions)
+        kept = self.subset(~made.dropped[self.rows])
+        labels = replace(self.labels, given=made.given, known=self.labels.known & ~made.dropped)
+        trusted = made.trusted[kept.rows] | (False if kept.trusted is None else kept.trusted)
+        return replace(kept, labels=labels, targets=labels.targets(), trusted=trusted, review=review)
 
 
 class Review(NamedTuple):
-    """People's decisions by row, and the noise rate that these leave, if they are sure enough of it."""
+    """People's decisions by row, the noise rate that these leave, if they are sure enough of it, and when to use it."""
 
     decisions: Mapping[int, Decision]
     noise_rate: NoiseRate | None
+    warmup: int = 0  # epochs before the first re-weighting: as many as in the run that was reviewed
 
 
-def prepare(
-    data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet", review: Review | None = None
-) -> Problem:
-    """Read and check the data, and the validation data if there are any; return what is trained on.
-
-    Labels are those of the data, or what a person has decided instead; rows that a person dropped have none.
-    """
+def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress = "quiet") -> Problem:
+    """Read and check the data, and the validation data if there are any; return what is trained on."""
     source = read(data, encoding=settings.encoding)
     settings = replace(settings, label=settings.label or _default_label(source))
     labels = read_labels(source, settings.label, settings.separator)
-    made = correct(labels, review.decisions if review else {})
-    labels = replace(labels, given=made.given, known=labels.known & ~made.dropped)
     if labels.multilabel and settings.loss is not None:
         raise ValueError(f"need no loss where rows have several labels, as it is bce then; got {settings.loss!r}")
     id_column = _id_column(source, settings)
@@ -73,7 +98,6 @@ def prepare(
     rows = np.flatnonzero(labels.known)
     content = kind.content(source if len(rows) == len(source) else source.take(rows))
     features, inputs = kind.fit_transform(content, settings, progress)
-    conflicts = [rows[group] for group in find_conflicts(kind.fingerprints(content, inputs), labels.given[rows])]
     return Problem(
         source=source,
         settings=settings,
@@ -85,10 +109,7 @@ def prepare(
         targets=labels.targets(),
         valid=None if valid is None else _read_valid(valid, settings, labels, kind, features, progress),
         ids=None if id_column is None else as_text(source.column(id_column)).cast(pa.string()),
-        conflicts=conflicts,
-        notices=_notices(source, labels, conflicts),
-        trusted=made.trusted[rows] if review else None,
-        noise_rate=review.noise_rate if review else None,
+        fingerprints=kind.fingerprints(content, inputs),
     )
 
 

@@ -23,9 +23,6 @@ from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
 from rockafellian.weights.sample_weights import SampleWeights
 
-#: Epochs before the first re-weighting, where no row is held out to say when the network has learned enough.
-WARMUP = 3
-
 
 class Trained(NamedTuple):
     """A trained classifier, the weights and losses of the labeled rows, and the probabilities of all rows."""
@@ -60,9 +57,10 @@ def train(
 
 def new_weights(problem: Problem, progress: Progress) -> SampleWeights:
     """Return weights with the noise rate that is set, or estimated before training, or estimated by RRM in training."""
-    n, settings, trusted = len(problem.rows), problem.settings, problem.trusted
-    if problem.noise_rate is not None:  # a person has distinguished errors from ambiguous rows
-        return SampleWeights(n, RRM(crisp=True), trusted=trusted, estimate=problem.noise_rate, warmup=WARMUP)
+    n, settings, trusted, review = len(problem.rows), problem.settings, problem.trusted, problem.review
+    if review and review.noise_rate:  # a person has distinguished errors from ambiguous rows
+        rule = RRM(crisp=True)
+        return SampleWeights(n, rule, trusted=trusted, estimate=review.noise_rate, warmup=review.warmup)
     if settings.contamination != "auto":
         return SampleWeights(n, RRM(contamination=settings.contamination), trusted=trusted)
     rule = RRM(crisp=bool(settings.crisp))

@@ -26,7 +26,7 @@ LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 1e-4, 0.2
 #: Up to this number of inputs a row, more threads do not help.
 MAX_SMALL_INPUTS = 1024
 #: The default number of steps, in a number of epochs between these.
-N_STEPS, MIN_EPOCHS, MAX_EPOCHS = 3_000, 15, 40
+N_STEPS, MIN_EPOCHS, MAX_EPOCHS = 1_500, 10, 40
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def fit_network(
 ) -> History:
     """Train the network of the model; `options` go to `fit`."""
     settings, n = problem.settings, len(problem.rows)
-    batch_size = min(max(n // 50, 32), 512)
+    batch_size = min(max(n // 50, 32), 1024)
     epochs = settings.epochs or min(max(N_STEPS * batch_size // n, MIN_EPOCHS), MAX_EPOCHS)
     device = settings.torch_device()
     model.network.to(device)

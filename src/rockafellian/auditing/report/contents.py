@@ -34,6 +34,8 @@ class LabelIssue:
     values: Mapping[str, str] | None = None
     flagged: bool = True  # whether it looks mislabeled; others follow below
     place: int | None = None  # in the ranking of all rows with a label, 0 for the worst
+    decisive: Sequence[str] = ()  # columns or words that speak most for the suggested label and against the given one
+    spans: Sequence[tuple[int, int]] = ()  # where these words are in the text
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Report:
     sample: Sample | None = None
     folder: str | None = None  # of the run, for the commands that use decisions
     corrected: str = "corrected.csv"  # the file or folder that these commands name
+    why: str = ""  # what decisive columns or words are, in a sentence
     doubts: Sequence[str] = ()  # what speaks against the findings, and what to do
     banner: Banner | None = None
 

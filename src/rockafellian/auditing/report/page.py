@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from itertools import accumulate
 from typing import Any
@@ -137,14 +137,16 @@ def _json(value: Any) -> str:
 
 def _data(report: Report) -> dict[str, Any]:
     """The data of the script."""
-    columns = list(dict.fromkeys(name for issue in report.issues for name in issue.values or ()))
+    names = dict.fromkeys(name for issue in report.issues for name in issue.values or ())
+    columns = {name: number for number, name in enumerate(names)}
     return {
         "key": report.key,
         "kind": report.kind,
+        "why": report.why,
         "multilabel": report.multilabel,
         "separator": report.separator,
         "classes": list(report.classes),
-        "columns": columns,
+        "columns": list(columns),
         "issues": [_fields(issue, columns) for issue in report.issues],
         "sample": report.sample and _sampled(report.sample),
     }
@@ -154,13 +156,21 @@ def _sampled(sample: Sample) -> dict[str, Any]:
     return {"bands": list(map(int, sample.bands)), "drawn": [[int(row), int(band)] for row, band in sample.drawn]}
 
 
-def _fields(issue: LabelIssue, columns: Sequence[str]) -> list[Any]:
+def _fields(issue: LabelIssue, columns: Mapping[str, int]) -> list[Any]:
     """One row without the names of its fields, which would be most of a long list."""
     suggested = None if issue.suggested == issue.given else issue.suggested
-    values = None if issue.values is None else [issue.values.get(name) for name in columns]
+    values = None if issue.values is None else _values(issue, columns)
     numbers = [_rounded(issue.quality), _rounded(issue.probability)]
     shown = [issue.reason, issue.text, issue.image, values]
-    return [issue.index, issue.id, issue.given, suggested, *numbers, *shown, issue.flagged, issue.place]
+    decisive = [list(issue.decisive), [list(span) for span in issue.spans]]
+    return [issue.index, issue.id, issue.given, suggested, *numbers, *shown, issue.flagged, issue.place, *decisive]
+
+
+def _values(issue: LabelIssue, columns: Mapping[str, int]) -> list[tuple[int, str]]:
+    """The values of a row, each with the number of its column, decisive ones first."""
+    values = issue.values or {}
+    names = dict.fromkeys([*(name for name in issue.decisive if name in values), *values])
+    return [(columns[name], values[name]) for name in names]
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,6 +1,6 @@
 /* The rows of the page and what a person decided about them; decisions survive a reload. */
 const WORDS = ["keep", "relabel", "drop", "skip"];
-const FIELDS = ["row", "id", "given", "suggested", "quality", "probability", "reason", "text", "image", "values", "flagged", "place"];
+const FIELDS = ["row", "id", "given", "suggested", "quality", "probability", "reason", "text", "image", "values", "flagged", "place", "decisive", "spans"];
 const issues = data.issues.map((fields, index) =>
   Object.assign({ index, haystack: null }, Object.fromEntries(FIELDS.map((name, i) => [name, fields[i]]))));
 const byRow = new Map(issues.map((item) => [item.row, item]));

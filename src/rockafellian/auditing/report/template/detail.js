@@ -2,8 +2,9 @@
 const buttons = document.querySelectorAll("[data-do]");
 const short = (number) => (number < 0.001 ? "<0.001" : String(Number(number.toPrecision(2))));
 const percent = (fraction) => `${Math.round(100 * fraction)} %`;
-const pairs = (item) =>
-  data.columns.map((name, i) => [name, item.values?.[i] ?? null]).filter(([, value]) => value !== null);
+const pairs = (item) => (item.values ?? []).map(([column, value]) => [data.columns[column], value]);
+const OPEN = 8; // columns of a row that are not folded away
+let unfolded = false;
 let saying = 0;
 
 function say(text) {
@@ -44,14 +45,50 @@ function excerpt(item) {
 function contents(item) {
   const parts = [];
   if (item.image) parts.push(image(item, "picture"));
-  if (item.text !== null) parts.push(Object.assign(make("p", "text", item.text), { dir: "auto" }));
-  if (item.values) {
-    const cell = (tag, text) => make(tag, "", make("bdi", "", text));
-    const entry = ([name, value]) => make("div", "", cell("dt", name), cell("dd", value));
-    parts.push(make("dl", "", ...pairs(item).map(entry)));
-  }
+  if (item.text !== null) parts.push(...text(item));
+  if (item.values) parts.push(...values(item));
   return parts;
 }
+
+/** The decisive words, and the text with these marked. */
+function text(item) {
+  const words = item.decisive.map((word) => make("mark", "", make("bdi", "", word)));
+  const letters = [...item.text];
+  const parts = [];
+  let end = 0;
+  for (const [start, next] of item.spans) {
+    if (start < end || start >= letters.length) continue;
+    parts.push(letters.slice(end, start).join(""), make("mark", "", letters.slice(start, next).join("")));
+    end = next;
+  }
+  parts.push(letters.slice(end).join(""));
+  const whole = Object.assign(make("p", "text", ...parts), { dir: "auto" });
+  return words.length ? [make("p", "words", ...words), whole, why()] : [whole];
+}
+
+/** The columns, decisive ones first; of many, those that follow are folded away. */
+function values(item) {
+  const cell = (tag, text) => make(tag, "", make("bdi", "", text));
+  const entry = ([name, value]) => make("div", "", cell("dt", name), cell("dd", value));
+  const entries = pairs(item).map(entry);
+  const first = item.text === null && !item.image ? item.decisive.length : 0;
+  for (const one of entries.slice(0, first)) one.className = "decisive";
+  const open = entries.length > OPEN + 1 ? OPEN : entries.length;
+  const parts = [make("dl", "", ...entries.slice(0, open))];
+  if (first) parts.push(why());
+  if (open < entries.length) parts.push(folded(entries.slice(open)));
+  return parts;
+}
+
+function folded(entries) {
+  const whole = make("details", "", make("summary", "", `${count(entries.length)} more columns`), make("dl", "", ...entries));
+  whole.open = unfolded;
+  whole.addEventListener("toggle", () => { unfolded = whole.open; });
+  return whole;
+}
+
+/** What decisive means, in a sentence. */
+const why = () => make("p", "why", data.why);
 
 /** The numbers of a row that tell it from others: not a quality of almost 0, nor a prediction of almost 100 %. */
 function numbers(item) {

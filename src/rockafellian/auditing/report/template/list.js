@@ -27,7 +27,7 @@ function fillFilters() {
 }
 
 function haystack(item) {
-  const parts = [item.id, item.given, item.suggested, item.text, ...(item.values ?? [])];
+  const parts = [item.id, item.given, item.suggested, item.text, ...(item.values ?? []).map(([, value]) => value)];
   return (item.haystack ??= parts.filter((part) => part !== null).join("\n").toLowerCase());
 }
 
