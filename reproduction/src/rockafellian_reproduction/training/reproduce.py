@@ -5,11 +5,13 @@ A recorded cell is not trained again; a run that was killed resumes from its las
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 import torch
@@ -46,7 +48,7 @@ def reproduce(
             print(f"recorded {job}: {describe(job, record)}", file=sys.stderr)
     if not todo:
         return
-    pool = ProcessPoolExecutor(at_once, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(at_once, mp_context=get_context("spawn"), initializer=_end_with_parent)
     try:
         running = {pool.submit(run, job, results, work, folder): job for job in todo}
         for done, finished in enumerate(as_completed(running), 1):
@@ -88,6 +90,18 @@ def run(job: Job, results: Path, work: Path, folder: Path | None = None) -> Reco
             add_record(job.file(results), record)
         shutil.rmtree(state, ignore_errors=True)
     return record
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it ends, however that ends; checkpoints are whole at any time."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _same_training(job: Job, results: Path) -> Record | None:
