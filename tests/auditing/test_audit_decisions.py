@@ -98,8 +98,8 @@ def test_the_commands_apply_and_retrain_report_what_is_known_now(
     assert "90 % interval" in shown
     assert command(monkeypatch, "retrain", found.folder, decisions, "--out", tmp_path / "again", "--json") == 0
     result = json.loads(capsys.readouterr().out)
-    assert 0.5 < result["before"] <= 1
-    assert 0.5 < result["after"] <= 1
+    assert 0.5 < result["compared"]["before"] <= 1
+    assert 0.5 < result["compared"]["after"] <= 1
     assert result["reviewed"]["found"] == wrong[sampled(found, 60)].sum()
     settings = json.loads((tmp_path / "again" / "settings.json").read_text())
     assert settings["decisions"] is not None

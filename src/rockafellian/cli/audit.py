@@ -215,12 +215,11 @@ def retrain(
     say = _nothing if as_json else print
     made = train_again(run, decisions, data=data, out=out, force=force, resume=resume, say=say)
     assert made.audited.folder is not None
-    compared = f"accuracy on held-out rows: {made.before:.1%} before, {made.after:.1%} after your decisions"
     if not as_json:
         print_summary(made.audited.folder, sys.stdout, without=made.audited.problem.notices)
     content = {"out": str(made.audited.folder), **made._asdict()}
     del content["audited"]
-    _print([*made.notices, describe_review(made.reviewed), compared], content, as_json)
+    _print([*made.notices, describe_review(made.reviewed), str(made.compared)], content, as_json)
 
 
 def export(

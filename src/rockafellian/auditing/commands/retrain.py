@@ -13,7 +13,7 @@ from rockafellian.auditing.commands.rereading import read_findings, read_plan, r
 from rockafellian.auditing.commands.run import check_out, run_prepared
 from rockafellian.auditing.commands.run_folder import FRAME, HISTORY, FinishedRun, open_run, read_json
 from rockafellian.auditing.data.settings import Settings
-from rockafellian.auditing.model.comparison import compare
+from rockafellian.auditing.model.comparison import Compared, compare
 from rockafellian.auditing.model.problem import Review, prepare
 from rockafellian.auditing.review.decisions import read_decisions
 from rockafellian.auditing.review.estimate import Reviewed
@@ -26,11 +26,10 @@ MAX_WIDTH = 0.25
 
 
 class Retrained(NamedTuple):
-    """The new run, accuracies on held-out rows before and after, and what the decisions tell of the noise rate."""
+    """The new run, what it gains on held-out rows, and what the decisions tell of the noise rate."""
 
     audited: Audited
-    before: float
-    after: float
+    compared: Compared
     reviewed: Reviewed
     notices: Sequence[str]
 
@@ -70,9 +69,9 @@ def retrain(
     history = read_json(finished.path(HISTORY), Reweightings)
     review = Review(joined.agreed, noise_rate_by_review(reviewed), first_reweighting(history))
     after = before.with_review(review)
-    accuracies = compare(before, after, progress)
+    compared = compare(before, after, progress)
     audited = run_prepared(after, out=out, force=force, resume=resume, progress=progress, say=say)
-    return Retrained(audited, *accuracies, reviewed, joined.notices)
+    return Retrained(audited, compared, reviewed, joined.notices)
 
 
 def read_settings(finished: FinishedRun) -> Settings:

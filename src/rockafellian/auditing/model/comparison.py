@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,24 +15,51 @@ from rockafellian.training.progress import Progress
 
 #: The fraction of the rows that is held out.
 HELD_OUT = 0.2
+#: How many standard deviations a difference may have by chance: nine of ten have fewer.
+Z_SCORE = 1.645
 
 
-def compare(before: Problem, after: Problem, progress: Progress = "quiet") -> tuple[float, float]:
-    """Return the accuracy of both on held-out rows, by the labels after the decisions.
+class Compared(NamedTuple):
+    """How often two trainings agree with the labels of held-out rows.
 
-    Where rows may have several labels, it is the fraction of the rows of which all are right.
+    Args:
+        before: the fraction of the rows, before the decisions
+        after: the same, after them
+        rows: how many rows are held out
+        chance: how large a difference may be by chance (90 %), from the rows on which only one of the two agrees
+    """
+
+    before: float
+    after: float
+    rows: int
+    chance: float
+
+    def __str__(self) -> str:
+        return (
+            f"agreement with the labels of {self.rows:,} held-out rows: {self.before:.1%} before, {self.after:.1%} "
+            f"after your decisions (up to {100 * self.chance:.1f} points may be chance)"
+        )
+
+
+def compare(before: Problem, after: Problem, progress: Progress = "quiet") -> Compared:
+    """Return how often both agree with the labels of held-out rows, as these are after the decisions.
+
+    A row that may have several labels counts if all of them agree.
     """
     common = np.intersect1d(before.rows, after.rows)
     random = np.random.default_rng(after.settings.seed)
     held_out = random.choice(common, round(HELD_OUT * len(common)), replace=False)
     labels = after.labels.given[np.sort(held_out)]
     first, second = (_predict(each, np.sort(held_out), progress) for each in (before, after))
-    return _accuracy(first, labels), _accuracy(second, labels)
+    return judge(first, second, labels)
 
 
-def _accuracy(predicted: NDArray[np.integer], labels: NDArray[np.integer]) -> float:
-    right = predicted == labels
-    return float((right if right.ndim == 1 else right.all(1)).mean())
+def judge(before: NDArray[np.integer], after: NDArray[np.integer], labels: NDArray[np.integer]) -> Compared:
+    """Return how often two predictions agree with the labels, and how much of the difference may be chance."""
+    n = len(labels)
+    first, second = ((predicted == labels).reshape(n, -1).all(1) for predicted in (before, after))
+    chance = Z_SCORE * float(np.sqrt(np.count_nonzero(first != second))) / n
+    return Compared(float(first.mean()), float(second.mean()), n, chance)
 
 
 def _predict(problem: Problem, held_out: NDArray[np.int64], progress: Progress) -> NDArray[np.integer]:
