@@ -69,11 +69,12 @@ def test_the_word_that_decides_comes_first_and_is_found_in_the_text() -> None:
     filler = ["the", "film", "was", "long", "and", "we", "went", "home", "with", "some", "friends"]
     texts = [" ".join([*random.choice(filler, 8), ("Splendid", "Dull")[k], *random.choice(filler, 8)]) for k in true]
     found = audited(pd.DataFrame({"review": texts, "label": np.array(["good", "bad"])[true ^ wrong]}))
-    names = first_names(found)
-    assert sum(name in ("splendid", "dull") for name in names) > 0.9 * len(names)
-    flagged = [one for one in outputs.report(found, "key").issues if one.flagged]
-    marked = [{str(one.text)[start:end] for start, end in one.spans} for one in flagged]
-    assert sum(bool({"Splendid", "Dull"} & words) for words in marked) > 0.9 * len(marked)
+    names = [name for name, row in zip(first_names(found), np.flatnonzero(found.flagged), strict=True) if wrong[row]]
+    assert len(names) > 20
+    assert set(names) == {"splendid", "dull"}
+    issues = [one for one in outputs.report(found, "key").issues if one.flagged and wrong[one.index]]
+    marked = [{str(one.text)[start:end] for start, end in one.spans} for one in issues]
+    assert all({"Splendid", "Dull"} & words for words in marked)
 
 
 def test_the_parts_add_up_to_the_difference_of_the_margins(monkeypatch: pytest.MonkeyPatch) -> None:
