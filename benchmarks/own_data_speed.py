@@ -1,6 +1,6 @@
 """How long `rockafellian audit` takes: images, texts, a file that is not there; and the way of the tutorial.
 
-make own-data       runs it after own_data.py and writes benchmarks/results/own-data-speed.json and docs/own-data.md
+make own-data       runs it after own_data.py and writes benchmarks/results/own-data-speed.json, then docs/results.md
 --only NAME         runs one case again and keeps the records of the others
 """
 
