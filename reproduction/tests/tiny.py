@@ -19,7 +19,9 @@ import numpy as np
 
 from rockafellian_reproduction.data.sources import Address, File, Form, Source
 from rockafellian_reproduction.pages.compare import NUMBERS, SCALES, Comparison, Report
-from rockafellian_reproduction.tables import TABLES
+from rockafellian_reproduction.tables import TABLES, Table
+from rockafellian_reproduction.tables.figures import Figure
+from rockafellian_reproduction.tables.measured import READINGS
 from rockafellian_reproduction.training.jobs import OTHER_NAMES, Job
 from rockafellian_reproduction.training.records import add_record
 
@@ -195,11 +197,16 @@ def as_printed(number: int, seeds: int = 1, add: float = 0.0) -> list[dict[str, 
     table = TABLES[number]
     printed = [figure.cell for figure in table.published]
     return [
-        record(cell, seed, {f.measure: f.value + add for f in table.published if f.cell == cell})
+        record(cell, seed, {headline(f, table): f.value + add for f in table.published if f.cell == cell})
         for cell in table.cells
         if cell in printed
         for seed in range(seeds)
     ]
+
+
+def headline(figure: Figure, table: Table) -> str:
+    """The name in a record of what stands beside a printed figure."""
+    return table.headline.template.format(figure.measure)
 
 
 def bins(removed: int, untouched: int) -> list[Any]:
@@ -210,9 +217,13 @@ def bins(removed: int, untouched: int) -> list[Any]:
 def full_record(number: int, cell: dict[str, Any], seed: int, **more: Any) -> dict[str, Any]:
     """A record that moves the published figures by the seed, with something to plot."""
     table, robust = TABLES[number], cell["method"] == TABLES[number].pairs[1]
-    results: dict[str, Any] = {f.measure: f.value + seed for f in table.published if f.cell == cell}
-    if table.measures == "eps":
-        results |= {f"{name} {key}": results[key] - 1 for name in ("summed", "last,") for key in list(results)}
+    printed = {f.measure: f.value for f in table.published if f.cell == cell}
+    results: dict[str, Any] = {
+        reading.template.format(name): value + seed - (reading is not table.headline)
+        for name, value in printed.items()
+        for reading in READINGS[table.measures]
+        if table.measures == "eps" or reading is table.headline
+    }
     if table.measures == "ranking":
         results["curve"] = [[1.0, 0.5, 0.0], [0.1, 0.5, 1.0]]
     shown = {

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     table: Annotated[str, typer.Argument(help="1 to 5, 7, 8, 9, tissue, or digits for a quick try.")],
-    scale: Annotated[str | None, typer.Option(help="paper, features, network or small. Default: see --list.")] = None,
+    scale: Annotated[str | None, typer.Option(help="paper, features or network. Default: see --list.")] = None,
     cell: Annotated[list[str] | None, typer.Option(help="Only cells with KEY=VALUE; may be repeated.")] = None,
     reading: Annotated[list[str] | None, typer.Option(help="Read a point otherwise: NAME=VALUE; see --list.")] = None,
     ours: Annotated[bool, typer.Option("--ours", help="Re-weight as this library does by default.")] = False,
@@ -56,7 +56,7 @@ def reproduce(
 
 def compare(
     table: Annotated[str | None, typer.Argument(help="1 to 5, 7, 8, 9 or tissue; all without one.")] = None,
-    scale: Annotated[str | None, typer.Option(help="paper, features, network or small; all without one.")] = None,
+    scale: Annotated[str | None, typer.Option(help="paper, features or network; all without one.")] = None,
     results: Results = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,

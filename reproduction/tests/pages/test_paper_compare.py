@@ -5,15 +5,16 @@ from tiny import ATTACKED, as_printed, bins, record, report, write_record
 
 from rockafellian_reproduction.pages import compare
 from rockafellian_reproduction.pages.compare import Comparison
-from rockafellian_reproduction.pages.rows import READINGS, Ours, Row, collect, digits, rows, signs
+from rockafellian_reproduction.pages.rows import Ours, Row, collect, digits, rows, signs
 from rockafellian_reproduction.pages.targets import explain
 from rockafellian_reproduction.tables import TABLES
 from rockafellian_reproduction.tables.figures import CPLEX_SECONDS, TABLE_5, Figure
+from rockafellian_reproduction.tables.measured import READINGS
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: str(table.number))
 def test_every_published_figure_has_a_row_in_the_papers_order(table) -> None:
-    found = rows(table, "small", [])
+    found = rows(table, table.answers, [])
     assert [row.figure for row in found] == list(table.published)
     assert not any(row.ours.run or row.beyond or explain(row) for row in found)
 
@@ -102,16 +103,21 @@ def test_table_2_is_paired_with_the_plain_runs_of_table_1() -> None:
 
 def test_table_4_is_read_in_four_ways() -> None:
     cell = {"method": "AT", "contamination": 0.0}
-    results = {"eps 1": 80.0, "summed eps 1": 70.0, "attacked validation, eps 1": 65.0, "last, eps 1": 60.0}
+    results = {
+        "attacked validation, eps 1": 80.0,
+        "attacked validation, summed eps 1": 70.0,
+        "eps 1": 65.0,
+        "last, eps 1": 60.0,
+    }
     records = [record(cell, 0, results)]
-    found = [rows(TABLES[4], "small", records, reading) for reading in READINGS["eps"]]
+    found = [rows(TABLES[4], "network", records, reading) for reading in READINGS["eps"]]
     means = [row.ours.mean for made in found for row in made if row.figure.measure == "eps 1" and row.ours.run]
     assert means == [80.0, 70.0, 65.0, 60.0]
     assert [len(made) for made in found] == [50] * 4
 
 
 def test_a_second_reading_of_table_8_is_of_its_training_rows_alone() -> None:
-    found = rows(TABLES[8], "small", [], READINGS["ranking"][1])
+    found = rows(TABLES[8], "paper", [], READINGS["ranking"][1])
     assert {row.measure for row in found} == {"PR-AUC, train, all rows alike"}
     assert len(found) == 12
 
@@ -120,10 +126,10 @@ def test_cells_the_paper_does_not_print_are_kept_apart_and_records_of_no_cell_co
     extra = {"loss": "gce", "method": "RRM", "contamination": 0.1}
     strange = {"loss": "<script>", "method": "RRM", "contamination": 0.1}
     records = [record(cell, 0, {"test accuracy": 90.0}) for cell in (extra, strange)]
-    made = Comparison(1, "small", records)
+    made = Comparison(1, "features", records)
     assert compare.unprinted(made) == [(extra, Ours({0: 90.0}))]
     assert made.cells_run == 1
-    assert not any(row.ours.run for row in rows(made.table, "small", records))
+    assert not any(row.ours.run for row in rows(made.table, "features", records))
 
 
 def test_table_5_is_given_at_the_papers_rounds_if_there_are_as_many() -> None:
@@ -137,7 +143,7 @@ def test_table_5_is_given_at_the_papers_rounds_if_there_are_as_many() -> None:
 def test_table_5_is_the_mean_over_seeds_and_else_at_first_middle_and_last() -> None:
     records = [record(ATTACKED, seed, bins=[bins(removed, 900)] * 9) for seed, removed in enumerate((400, 600))]
     steps = compare.evolution(
-        Comparison(5, "small", [*records, record(ATTACKED, 2, diverged="inf", bins=[bins(0, 0)])])
+        Comparison(5, "network", [*records, record(ATTACKED, 2, diverged="inf", bins=[bins(0, 0)])])
     )
     assert [step.number for step in steps] == [1, 5, 9]
     assert steps[-1].fractions[0] == pytest.approx([0, 0.49, 0.001, 0.002, 0.007, 0.5])
@@ -152,16 +158,15 @@ def test_the_time_of_a_reweighting_is_over_all_rounds_beside_that_of_cplex() -> 
         *((18_623, 18_623), 3, 0.002, 0.009),
         (18_623, CPLEX_SECONDS[18_623]),
     )
-    assert compare.timing(Comparison(4, "small", records)).cplex is None
+    assert compare.timing(Comparison(4, "network", records)).cplex is None
     assert compare.timing(Comparison(3, "paper", [record(cell)])) is None
 
 
 def test_the_scale_that_answers_is_taken_once_a_cell_is_run_there() -> None:
     all_cells = as_printed(1)
-    small = Comparison(1, "small", all_cells)
-    for n, scale in ((0, "small"), (1, "features"), (21, "features")):
-        assert report(Comparison(1, "features", all_cells[:n]), small).answering(1).scale == scale
-    assert report(Comparison(1, "network", all_cells), small).answering(1).scale == "network"
+    network = Comparison(1, "network", all_cells)
+    for n, scale in ((0, "network"), (1, "features"), (21, "features")):
+        assert report(Comparison(1, "features", all_cells[:n]), network).answering(1).scale == scale
     assert report().answering(1).records == ()
 
 
@@ -183,10 +188,10 @@ def test_records_under_a_reading_are_kept_apart_and_completed_by_those_that_it_d
 
 def test_load_finds_what_was_written_at_the_scales_asked_for(tmp_path: Path) -> None:
     three = write_record(tmp_path, 3, "paper", as_printed(3)[0])
-    write_record(tmp_path, 4, "small", record({"method": "AT", "contamination": 0.2}))
-    write_record(tmp_path, 4, "small", record(ATTACKED, bins=[bins(1, 2)]))
+    write_record(tmp_path, 4, "network", record({"method": "AT", "contamination": 0.2}))
+    write_record(tmp_path, 4, "network", record(ATTACKED, bins=[bins(1, 2)]))
     found = compare.load(results=tmp_path)
-    assert [(made.number, made.scale) for made in found.comparisons] == [(3, "paper"), (4, "small"), (5, "small")]
+    assert [(made.number, made.scale) for made in found.comparisons] == [(3, "paper"), (4, "network"), (5, "network")]
     assert found.comparisons[0].records == [three]
     assert [made["cell"] for made in compare.load("5", results=tmp_path).comparisons[0].records] == [ATTACKED]
     assert [made.number for made in compare.load(None, "paper", tmp_path).comparisons] == [3]
@@ -197,7 +202,7 @@ def test_names_and_scales_are_checked() -> None:
     for name in ("0", "6", "digits"):
         with pytest.raises(ValueError, match=rf"need a table of 1, 2, 3, 4, 5, 7, .*tissue.*got '{name}'"):
             compare.load(name)
-    with pytest.raises(ValueError, match="need scale paper or features or network or small, got 'big'"):
+    with pytest.raises(ValueError, match="need scale paper or features or network, got 'big'"):
         compare.load("3", "big")
 
 
@@ -206,9 +211,9 @@ def test_names_and_scales_are_checked() -> None:
     [
         (None, None, "rockafellian reproduce 3 --scale paper"),
         ("3", None, "rockafellian reproduce 3 --scale paper"),
-        ("1", "small", "rockafellian reproduce 1 --scale small"),
+        ("1", "network", "rockafellian reproduce 1 --scale network"),
         ("5", None, "rockafellian reproduce 5 --scale network"),
-        ("tissue", None, "rockafellian reproduce tissue --scale small"),
+        ("tissue", None, "rockafellian reproduce tissue --scale features"),
     ],
 )
 def test_without_records_the_error_names_the_command_that_makes_them(tmp_path: Path, name, scale, command) -> None:

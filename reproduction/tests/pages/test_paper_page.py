@@ -103,7 +103,9 @@ def test_our_variant_is_beside_the_run_as_printed_and_readings_are_summed_up() -
     assert readings["elr-beta=0.9"] == ["0.4", "0 of 24", "11 of 11"]
     assert "elr-beta=0.9, reweighted-by=cce" not in readings
     assert "| reweighted-by=own | The text: J is the loss of the training." in text
-    attacked = record({"method": "A-RRM", "contamination": 0.2}, 0, {"eps 0": 97.0}, variant={"ours": "yes"})
+    attacked = record(
+        {"method": "A-RRM", "contamination": 0.2}, 0, {"attacked validation, eps 0": 97.0}, variant={"ours": "yes"}
+    )
     columns = grid(page.markdown(report(Comparison(4, "network", full_records(4), [attacked]))), "printed eps")
     assert columns["eps 0"][columns[""].index("20 %, A-RRM, ours")] == "97.0 (96) *"
 
@@ -141,10 +143,10 @@ def test_targets_are_folded_with_their_results(whole: Report) -> None:
 
 
 def test_another_scale_of_a_table_is_folded_below_the_one_that_answers() -> None:
-    small = Comparison(1, "small", full_records(1, 1))
-    text = page.markdown(report(comparison(1), small))
+    network = Comparison(1, "network", full_records(1, 1))
+    text = page.markdown(report(comparison(1), network))
     assert text.count("## Table 1") == 1
-    assert "<details><summary>The small scale: fewer rows" in text
+    assert "<details><summary>The network scale: a network trained from scratch" in text
 
 
 def test_columns_of_text_are_aligned_left_and_figures_right(whole: Report) -> None:
@@ -177,9 +179,7 @@ def test_the_page_says_what_was_run_and_how_to_run_it_again(whole: Report) -> No
     assert "\nrockafellian compare --markdown docs/reproduce.md\n" in text
 
 
-@pytest.mark.parametrize(
-    ("number", "scale", "named"), [(8, "paper", True), (8, "small", True), (9, "paper", False), (9, "small", True)]
-)
+@pytest.mark.parametrize(("number", "scale", "named"), [(8, "paper", True), (9, "paper", False), (9, "features", True)])
 def test_substitutes_are_named_where_they_are_used(number: int, scale: str, named: bool) -> None:
     text = page.markdown(report(Comparison(number, scale, full_records(number, 1))))
     assert [f"- {said}\n" in text for said in TABLES[number].substitutes] == [named] * len(TABLES[number].substitutes)
@@ -187,7 +187,7 @@ def test_substitutes_are_named_where_they_are_used(number: int, scale: str, name
 
 @pytest.mark.parametrize("date", ["2026-11-16", "a | b"])
 def test_every_markdown_table_has_lines_of_one_length(whole: Report, date: str) -> None:
-    bad = Comparison(9, "small", [full_record(9, TABLES[9].cells[0], 0, date=date)])
+    bad = Comparison(9, "features", [full_record(9, TABLES[9].cells[0], 0, date=date)])
     for block in page.markdown(report(*whole.comparisons, bad)).split("\n\n"):
         if block.startswith("|"):
             assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
@@ -197,7 +197,8 @@ def test_cells_that_the_paper_does_not_print_are_listed_separately() -> None:
     made = full_records(1, 1)
     for one in made:
         one["results"].setdefault("test accuracy", 91.0)
-    assert "not printed in the paper: GCE + RRM at 10 % 91.00; " in page.markdown(report(Comparison(1, "small", made)))
+    text = page.markdown(report(Comparison(1, "features", made)))
+    assert "not printed in the paper: GCE + RRM at 10 % 91.00; " in text
 
 
 def compare(monkeypatch, *arguments: str) -> object:

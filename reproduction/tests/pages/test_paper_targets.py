@@ -23,7 +23,7 @@ def changed(records: list[dict[str, Any]], value: float, **cell: Any) -> list[di
 
 
 def report(**by_name: list[dict[str, Any]]) -> Report:
-    """All tables asked for; records by names such as `small_4`."""
+    """All tables asked for; records by names such as `network_4`."""
     made = [Comparison(int(name.split("_")[1]), name.split("_")[0], found) for name, found in by_name.items()]
     made = [replace(one, plain=as_printed(1)) if one.number == 2 else one for one in made]
     made = [replace(one, others=ours(one.records)) if one.number == 3 else one for one in made]
@@ -51,15 +51,17 @@ def test_a_difference_beyond_the_spread_is_explained_or_called_unexplained() -> 
 
 
 def test_an_explanation_holds_for_its_scale_and_its_side_only() -> None:
-    below, above = (rows(TABLES[1], "small", as_printed(1, add=add))[0] for add in (-20, 8))
-    assert "smaller network" in explain(below)
+    below, above = (rows(TABLES[1], "features", as_printed(1, add=add))[0] for add in (-20, 8))
+    assert "frozen encoder" in explain(below)
     assert explain(above) == UNEXPLAINED
     assert explain(rows(TABLES[1], "paper", as_printed(1, add=-20))[0]) == UNEXPLAINED
 
 
 def test_an_explanation_holds_for_its_measures_only() -> None:
-    found = rows(TABLES[4], "small", as_printed(4, add=1.0))
-    said = {row.measure: explain(row) for row in found if row.figure.cell == {"method": "AT", "contamination": 0.2}}
+    found = rows(TABLES[4], "network", as_printed(4, add=1.0))
+    said = {
+        row.figure.measure: explain(row) for row in found if row.figure.cell == {"method": "AT", "contamination": 0.2}
+    }
     assert all("learn the label" in said[measure] for measure in ("eps 0", "eps 0.1", "eps 0.25"))
     assert all("levels differ" in said[measure] for measure in ("eps 0.5", "eps 1"))
 
@@ -173,32 +175,32 @@ def test_a_target_is_not_reached_by_a_cell_that_diverged_and_names_it() -> None:
 
 
 def test_without_the_scale_that_answers_a_table_has_no_targets() -> None:
-    found = replace(report(small_1=as_printed(1)), scales=("small",))
+    found = replace(report(network_1=as_printed(1)), scales=("network",))
     assert not [one for one in outcomes(found) if one.target.startswith("Table 1")]
 
 
 @pytest.mark.parametrize(("removed", "untouched", "met"), [(900, 880, (True, True)), (899, 879, (False, False))])
 def test_the_targets_of_table_5_turn_at_their_marks(removed: int, untouched: int, met: tuple[bool, bool]) -> None:
-    found = report(small_5=[record(ATTACKED, bins=[bins(0, 0), bins(removed, untouched)])])
+    found = report(network_5=[record(ATTACKED, bins=[bins(0, 0), bins(removed, untouched)])])
     assert (outcome(found, "mislabeled rows"), outcome(found, "clean rows")) == met
 
 
 def test_table_5_is_not_reached_if_every_run_diverged() -> None:
-    assert outcome(report(small_5=[record(ATTACKED, diverged="inf")]), "mislabeled rows") is False
+    assert outcome(report(network_5=[record(ATTACKED, diverged="inf")]), "mislabeled rows") is False
 
 
 def test_the_target_for_signs_is_decided_when_missing_runs_cannot_change_it() -> None:
-    whole = {f"small_{number}": as_printed(number) for number in (1, 3, 4, 7, 8)}
+    whole = {f"network_{number}": as_printed(number) for number in (1, 3, 4, 7, 8)}
     assert tally(headline(report(**whole))) == (82, 82, 1, 14)
     assert outcome(report(**whole), "Signs") is True  # 82 of 96, whatever Tables 2 and 9 bring
-    del whole["small_8"]
+    del whole["network_8"]
     assert outcome(report(**whole), "Signs") is None  # 70 of 96 for sure
     turned = [{**made, "results": {}, "diverged": "inf"} for made in as_printed(4)]
-    assert outcome(report(**{**whole, "small_4": turned}), "Signs") is False
+    assert outcome(report(**{**whole, "network_4": turned}), "Signs") is False
 
 
 def test_targets_are_those_of_the_tables_asked_for() -> None:
     found = report(paper_3=as_printed(3))
     assert len(outcomes(replace(found, numbers=(3,)))) == 3
-    assert outcomes(replace(found, numbers=(3,), scales=("small",))) == []
+    assert outcomes(replace(found, numbers=(3,), scales=("network",))) == []
     assert outcomes(replace(found, numbers=(8,))) == []

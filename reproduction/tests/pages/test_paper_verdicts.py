@@ -34,7 +34,7 @@ def test_figures_within_three_points_are_close_and_counted() -> None:
 def test_with_another_network_or_data_only_the_pattern_can_hold() -> None:
     for number, scale in ((1, "features"), (1, "network"), (8, "paper"), (9, "features")):
         assert judge(Comparison(number, scale, as_printed(number))).word == "pattern holds"
-    assert judge(Comparison(10, "small", as_printed(10))) == ("not comparable", "2 of 2 signs")
+    assert judge(Comparison(10, "features", as_printed(10))) == ("not comparable", "2 of 2 signs")
     assert judge(Comparison(4, "network", as_printed(4))).word == "reproduced"
 
 

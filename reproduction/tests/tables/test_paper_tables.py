@@ -85,8 +85,7 @@ def test_the_first_choice_of_a_point_is_the_one_made_and_others_change_settings(
         assert others
         assert all(choice.evidence for choice in point.choices)
         for choice in others:
-            changed = table.recipe(table.answers, {point.name: choice.name})
-            assert changed != table.scales[table.answers]
+            assert table.recipe("paper", {point.name: choice.name}) != table.paper
     assert all(table.recipe(table.answers, variant) != table.scales[table.answers] for variant in table.shown)
 
 

@@ -17,7 +17,7 @@ from rockafellian_reproduction.training.measures import measure_ranking
 ROBUST = {"method": "RRM", "contamination": 0.4}
 
 
-def tiny(number: int, scale: str = "small", **changes: object):
+def tiny(number: int, scale: str = "network", **changes: object):
     """A table of the paper at a scale of seconds."""
     table = TABLES[number]
     return replace(table, scales={scale: replace(table.scales[scale], **changes)})
@@ -81,12 +81,16 @@ def test_a_training_that_diverges_is_recorded_as_such(tmp_path) -> None:
 @pytest.mark.usefixtures("mnist")
 def test_the_attacked_table_measures_every_eps_in_both_readings(tmp_path) -> None:
     table = tiny(4, epochs=2, every=1, train_rows=200, test_rows=40)
-    record = train_cell(table, "small", {"method": "A-RRM", "contamination": 0.2}, seed=0, work=tmp_path)
+    record = train_cell(table, "network", {"method": "A-RRM", "contamination": 0.2}, seed=0, work=tmp_path)
     results = record["results"]
     published = {figure.measure for figure in table.published}
     assert results.keys() == {
-        *published,
-        *(f"summed {name}" for name in published),
+        *(
+            f"{validation}{attack}{name}"
+            for name in published
+            for validation in ("", "attacked validation, ")
+            for attack in ("", "summed ")
+        ),
         *(f"last, {name}" for name in published),
     }
     assert results["eps 0"] == results["summed eps 0"]
@@ -118,8 +122,7 @@ def test_both_validations_are_recorded_and_an_interruption_changes_nothing(tmp_p
 
 def test_of_several_rows_with_the_least_loss_one_takes_the_freed_weight() -> None:
     losses = torch.tensor([1e-7, 0.5, 1e-7, 9.0])
-    recipe = TABLES[4].scales["network"]
-    weights = make_weights(recipe, {"method": "A-RRM", "contamination": 0.2}, 4)
+    weights = make_weights(TABLES[4].paper, {"method": "A-RRM", "contamination": 0.2}, 4)
     assert weights is not None
     one, threshold = weights.rule(losses, torch.ones(4))
     assert one.tolist() == pytest.approx([1.5, 1, 1, 0.5])
@@ -180,7 +183,7 @@ def test_images_become_features_of_a_frozen_encoder(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("mnist")
 def test_training_and_validation_rows_are_mislabeled_alike_and_by_the_kernel() -> None:
-    recipe = replace(TABLES[7].scales["small"], train_rows=200, test_rows=40)
+    recipe = replace(TABLES[7].scales["network"], train_rows=200, test_rows=40)
     problem = problems.make(recipe, 0.25, seed=3)
     assert (len(problem.wrong), int(problem.wrong.sum())) == (160, 40)
     assert problem.valid is not None
@@ -233,7 +236,7 @@ def test_positive_comments_are_reduced_to_the_prevalence(monkeypatch) -> None:
     labels = torch.arange(400) % 2
     monkeypatch.setattr(problems.datasets, "comments", lambda _: (texts, labels))
     monkeypatch.setattr(problems.datasets, "word_vectors", Vectors)
-    recipe = replace(TABLES[8].scales["small"], train_rows=200, prevalence=0.1, tokens=3)
+    recipe = replace(TABLES[8].scales["paper"], train_rows=200, prevalence=0.1, tokens=3)
     problem = problems.make(recipe, 0.0, seed=0)
     given = torch.cat([problem.train[1], problem.test[1]])
     assert given.shape == (200, 6)
@@ -255,9 +258,11 @@ def test_reviews_are_split_by_seed_from_a_fixed_selection(monkeypatch, tmp_path)
     monkeypatch.setattr(problems.datasets, "encoder_folder", lambda name: tmp_path / name)
     number = lambda text: float(text[1:]) + (100 if text[0] == "u" else 0)  # noqa: E731
     monkeypatch.setattr(
-        problems.encoders, "embed", lambda folder, texts, length: torch.tensor([[number(text), 1.0] for text in texts])
+        problems.encoders,
+        "embed",
+        lambda folder, texts, length, dtype: torch.tensor([[number(text), 1.0] for text in texts]),
     )
-    recipe = replace(TABLES[9].scales["small"], train_rows=40, test_rows=20, valid_share=None)
+    recipe = replace(TABLES[9].scales["features"], train_rows=40, test_rows=20, valid_share=None)
     made = [problems.make(recipe, 0.0, seed) for seed in (0, 1)]
     pools = [set(torch.cat([one.train[0], one.test[0]])[:, 0].tolist()) for one in made]
     assert pools[0] == pools[1]
@@ -296,7 +301,7 @@ def test_weak_labels_leave_a_quarter_of_the_positives_true(monkeypatch, tmp_path
         lambda network, images, size: images.float().mean((1, 2)).repeat(1, 683)[:, :2048],
     )
     monkeypatch.setattr(problems, "TISSUE_ROWS", {"train": (100, 700), "test": (80, 80)})
-    problem = problems.make(TABLES[10].scales["small"], 0.75, seed=0)
+    problem = problems.make(TABLES[10].scales["features"], 0.75, seed=0)
     given, wrong = problem.train[1], problem.wrong
     assert float(wrong[given == 1].float().mean()) == pytest.approx(0.75, abs=0.01)
     assert not wrong[given == 0].any()

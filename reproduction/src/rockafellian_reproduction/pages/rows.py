@@ -7,55 +7,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rockafellian_reproduction.tables import TABLES, Cell, Scale, Table
 from rockafellian_reproduction.tables.figures import Figure
+from rockafellian_reproduction.tables.measured import Reading
 from rockafellian_reproduction.training.records import Record
 
 #: Keeps the last bit of a float from deciding a comparison of printed figures.
 TINY = 1e-9
-
-
-class Reading(NamedTuple):
-    """One way to read what a table measures.
-
-    Args:
-        title: what is measured, in words
-        template: the name of the measure in a record, from the name that the paper prints
-        of: only measures that contain this
-        explained: whether every difference is explained, or only shown
-    """
-
-    title: str
-    template: str = "{}"
-    of: str = ""
-    explained: bool = True
-
-
-#: By `Table.measures`; the first is the headline.
-READINGS: dict[str, tuple[Reading, ...]] = {
-    "last": (Reading("Test accuracy after the last epoch, in percent"),),
-    "eps": (
-        Reading("Test accuracy at the best validation accuracy, in percent, attacked with the printed eps"),
-        Reading("The same, each eps added to those before it", "summed {}"),
-        Reading("At the best accuracy on attacked validation rows", "attacked validation, {}", explained=False),
-        Reading("After the last epoch, attacked with the printed eps", "last, {}", explained=False),
-    ),
-    "ranking": (
-        Reading("Area under the precision-recall curve; training rows count with their weights"),
-        Reading("The same on the training rows, all with weight 1", "{}, all rows alike", "train", explained=False),
-    ),
-    "peak": (
-        Reading("Test accuracy, in percent"),
-        Reading(
-            "After the last epoch, beside the figures at the best validation accuracy",
-            "last",
-            "at best",
-            explained=False,
-        ),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -148,7 +108,7 @@ class Sign:
 
 def rows(table: Table, scale: Scale, records: Sequence[Record], reading: Reading | None = None) -> list[Row]:
     """Return every printed figure beside ours, in the paper's order; by the headline reading if none is given."""
-    reading, decimals = reading or READINGS[table.measures][0], digits(table)
+    reading, decimals = reading or table.headline, digits(table)
     found = []
     for figure in table.published:
         if reading.of in figure.measure:

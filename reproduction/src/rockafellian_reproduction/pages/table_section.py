@@ -9,9 +9,7 @@ from rockafellian_reproduction.pages import compare
 from rockafellian_reproduction.pages.blocks import Block, Fold, Grid, Points, Text
 from rockafellian_reproduction.pages.compare import Comparison
 from rockafellian_reproduction.pages.rows import (
-    READINGS,
     Ours,
-    Reading,
     Row,
     Sign,
     digits,
@@ -25,6 +23,7 @@ from rockafellian_reproduction.pages.targets import describe_tally, explain, for
 from rockafellian_reproduction.pages.verdicts import mean_difference
 from rockafellian_reproduction.tables import Table, Variant
 from rockafellian_reproduction.tables.figures import BINS, Figure
+from rockafellian_reproduction.tables.measured import READINGS, Reading
 from rockafellian_reproduction.training.records import Record
 
 OURS_VARIANT: Variant = {"ours": "yes"}
@@ -52,7 +51,7 @@ def results(comparison: Comparison) -> Iterator[Block]:
         return
     table, scale = comparison.table, comparison.scale
     found = rows(table, scale, comparison.records)
-    yield Text(f"{READINGS[table.measures][0].title}:")
+    yield Text(f"{table.headline.title}:")
     variants = [variant for variant in (*table.shown, OURS_VARIANT) if "ours" in variant and comparison.under(variant)]
     ours = max(variants, key=len, default=OURS_VARIANT)
     yield _lay_out(table, found, rows(table, scale, comparison.under(ours)), ours)

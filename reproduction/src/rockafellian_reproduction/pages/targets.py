@@ -177,7 +177,7 @@ def _check_attacked(comparison: Comparison, wanted: int) -> Iterator[Outcome]:
     weak = [
         sign
         for sign in comparison.signs
-        if sign.printed > 0 and float(sign.robust.measure.removeprefix("eps ")) <= 0.25
+        if sign.printed > 0 and float(sign.robust.figure.measure.removeprefix("eps ")) <= 0.25
     ]
     yield _every(
         f"Table {number}: {robust} above AT for eps up to 0.25, where the paper says so",

@@ -25,28 +25,25 @@ _ATTACKED = Recipe(
     attack_valid=False,
 )
 _ATTACKED_NETWORK = replace(
-    _ATTACKED, epochs=30, every=2, learning_rate=0.01, train_rows=15_000, test_rows=2000, tested_every=5
-)
-_ATTACKED_SMALL = replace(
     _ATTACKED,
-    network="mnist10",
-    reweighted_by="own",
-    attack_valid=True,
-    epochs=18,
+    epochs=30,
     every=2,
-    learning_rate=0.05,
-    train_rows=12_000,
-    test_rows=1000,
-    gamma=1.0,
     spread="kept",
     start="torch",
+    learning_rate=0.1,
+    unattacked=1,
+    train_rows=15_000,
+    test_rows=2000,
+    tested_every=4,
 )
 _ATTACKED_READINGS = (
-    RATE,
+    RATE + " Perhaps Tables 4, 5 and 7 were not run so: after the first re-weighting Table 5 has 756 mislabeled rows "
+    "removed, and trials with seed 0 at rates of 0.002 and 0.01 had learned nothing after as many steps times rate.",
     PENALTY,
     "Inputs are standardized; eps is in these units and nothing is clipped.",
-    "Validation rows are mislabeled like the others and not attacked, as in the authors' script; figures are those of "
-    "the best epoch. Those by attacked validation rows are recorded too.",
+    "Validation rows are mislabeled like the others. The authors' script does not attack them, yet the printed figures "
+    "of AT can only be of attacked ones: else an earlier epoch, good on rows that are not attacked, would be the best. "
+    "So the epoch is that with the best accuracy on attacked validation rows; both are recorded.",
     "Network, its start, the clipping of probabilities and a freed weight that goes to one row are those of the "
     "authors' script. Its shuffling within 1,024 rows is not repeated: batches are drawn from all rows.",
     "The test attack uses the sign of the gradient, which the text leaves out. The authors' public code adds each eps "
@@ -55,11 +52,11 @@ _ATTACKED_READINGS = (
 )
 
 _ATTACKED_CHOSEN: dict[Scale, str] = {
-    "network": "12,000 training rows and 3,000 for validation. The learning rate comes from a trial with seed 0 at "
-    "20 %: at 0.02 and 0.05 networks stayed at 10 %.",
-    "small": "Learning rate, initialization, gamma and spread come from trials with seed 0 at a noise rate of 20 %. "
-    "With the paper's gamma, or with TensorFlow's initialization at any learning rate tried, networks learned the "
-    "label from the attack before many rows were removed. With all freed weight on one row, training collapsed.",
+    "network": "12,000 training rows and 3,000 for validation. The learning rate, the first epoch without attack, the "
+    "start of the weights and where freed weight goes come from trials with seed 5 at 10 and 30 %. Attacked from the "
+    "start at a rate of 0.001 to 0.02, networks stayed near 10 % for five epochs or more. With He's start a rate of "
+    "0.06 led back to 10 %, and at 0.03 AT did not learn the label from the attack within 24 epochs, as it does in the "
+    "paper. At such rates a single row with all freed weight decides the network: it fell to 10 %.",
 }
 _ATTACKED_POINTS = (PADDING, FREED_WEIGHT)
 TABLE_3 = Table(
@@ -111,11 +108,10 @@ TABLE_4 = Table(
     scales={
         "paper": _ATTACKED,
         "network": _ATTACKED_NETWORK,
-        "small": _ATTACKED_SMALL,
     },
     answers="network",
     measures="eps",
-    minutes={"paper": 900, "network": 15, "small": 4},
+    minutes={"paper": 900, "network": 6},
     points=_ATTACKED_POINTS,
     readings=_ATTACKED_READINGS,
     chosen=_ATTACKED_CHOSEN,
@@ -128,11 +124,10 @@ TABLE_7 = Table(
     scales={
         "paper": replace(_ATTACKED, noise="kernel"),
         "network": replace(_ATTACKED_NETWORK, noise="kernel"),
-        "small": replace(_ATTACKED_SMALL, noise="kernel"),
     },
     answers="network",
     measures="eps",
-    minutes={"paper": 900, "network": 15, "small": 4},
+    minutes={"paper": 900, "network": 6},
     points=_ATTACKED_POINTS,
     readings=_ATTACKED_READINGS,
     chosen=_ATTACKED_CHOSEN,

@@ -20,6 +20,7 @@ class Recipe:
         gamma: as in Algorithm 3, which removes rows above c_min + 2 * gamma; without it C' is used
         spread: which rows get the freed weight; "one row" is the first of those with the least loss
         reweighted_by: the loss of the training, or cross-entropy of probabilities clipped to [1e-7, 1 - 1e-7]
+        unattacked: how many epochs of plain training come before the first attack; the other numbers do not count them
         attack_valid: whether the epoch with the best validation accuracy is chosen under attack
         per_class: whether each class keeps its weight
         ours: re-weight as this library does by default, with an estimated noise rate, in place of gamma or C'
@@ -49,6 +50,7 @@ class Recipe:
     weight_decay: float = 0.0
     augment: bool = False
     eps: float | None = None
+    unattacked: int = 0
     losses_from: LossesFrom = "clean"
     start: Literal["tensorflow", "torch", "he"] = "tensorflow"
     tested_every: int | None = None

@@ -8,19 +8,19 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 from rockafellian_reproduction.tables.figures import PUBLISHED, Figure
+from rockafellian_reproduction.tables.measured import READINGS, Reading
 from rockafellian_reproduction.tables.readings import OURS, Choice, Point, Variant
 from rockafellian_reproduction.tables.recipes import Recipe
 
 #: One training, by what varies in its table: `{"method": "RRM", "contamination": 0.2}`.
 Cell: TypeAlias = dict[str, Any]
-Scale: TypeAlias = Literal["paper", "features", "network", "small"]
+Scale: TypeAlias = Literal["paper", "features", "network"]
 
 #: What each scale keeps of the paper.
 SCALES: dict[Scale, str] = {
     "paper": "everything as printed",
     "features": "rows, epochs, rounds and rates as printed; the network is a head on a frozen encoder",
     "network": "a network trained from scratch as in the paper, on fewer rows or for fewer epochs",
-    "small": "fewer rows, smaller networks or fewer epochs, and some settings changed",
 }
 
 
@@ -66,6 +66,11 @@ class Table:
     def published(self) -> tuple[Figure, ...]:
         """The figures printed in the paper."""
         return PUBLISHED[self.number]
+
+    @property
+    def headline(self) -> Reading:
+        """Which measure of a record stands beside the printed figures."""
+        return READINGS[self.measures][0]
 
     @property
     def paper(self) -> Recipe:

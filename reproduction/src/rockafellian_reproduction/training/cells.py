@@ -109,6 +109,8 @@ def _fit(
     log: EpochLog,
 ) -> History:
     attack = None if recipe.eps is None else FGSM(recipe.eps)
+    if recipe.unattacked:
+        _start_unattacked(recipe, model, problem, seed=seed, work=work)
     return fit(
         model,
         problem.train,
@@ -127,6 +129,22 @@ def _fit(
         resume=True,
         progress="quiet",
         on_epoch=log,
+    )
+
+
+def _start_unattacked(recipe: Recipe, model: nn.Module, problem: Problem, *, seed: int, work: Path) -> None:
+    """Train without attack for the first epochs: attacked from the start, a network learns nothing for many epochs."""
+    fit(
+        model,
+        problem.train,
+        loss="cce",
+        optimizer=make_optimizer(recipe, model, plain=True),
+        epochs=recipe.unattacked,
+        batch_size=recipe.batch_size,
+        seed=seed,
+        checkpoint=work / "start",
+        resume=True,
+        progress="quiet",
     )
 
 

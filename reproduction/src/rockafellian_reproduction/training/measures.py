@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 from torch import Tensor, nn
 
 from rockafellian._internal.modes import eval_mode
+from rockafellian.contamination import uniform
 from rockafellian.training.history import History
 from rockafellian_reproduction.tables.figures import EPS
 from rockafellian_reproduction.training.epoch_log import EpochLog, accuracy
@@ -34,13 +35,16 @@ def measure_eps(model: nn.Module, problem: Problem, history: History, log: Epoch
     """
     found = {f"last, eps {eps:g}": accuracy(model, problem.test, eps) for eps in EPS}
     if log.load_best_attacked():
-        found |= {f"attacked validation, eps {eps:g}": accuracy(model, problem.test, eps) for eps in EPS}
+        found |= _under_attack(model, problem, "attacked validation, ")
     _load_best(model, history)
-    found |= {f"eps {eps:g}": accuracy(model, problem.test, eps) for eps in EPS}
-    summed_eps = {
-        f"summed eps {eps:g}": accuracy(model, problem.test, more) for eps, more in zip(EPS, SUMMED_EPS, strict=True)
-    }
-    return {**found, **summed_eps}
+    return found | _under_attack(model, problem)
+
+
+def _under_attack(model: nn.Module, problem: Problem, chosen: str = "") -> dict[str, float]:
+    """Return the accuracy under every eps, and under each added to those before it."""
+    pairs = [(f"{chosen}eps {eps:g}", eps) for eps in EPS]
+    pairs += [(f"{chosen}summed eps {eps:g}", more) for eps, more in zip(EPS, SUMMED_EPS, strict=True)]
+    return {name: accuracy(model, problem.test, eps) for name, eps in pairs}
 
 
 def measure_peak(model: nn.Module, problem: Problem, history: History, log: EpochLog) -> dict[str, Any]:
@@ -56,13 +60,17 @@ def measure_ranking(model: nn.Module, problem: Problem, history: History, log: E
     """Return areas under precision-recall curves: of the test rows, and of the training rows with the given labels.
 
     Paper: how the training rows count is not stated; each counts with its weight, and all with 1 in a second figure.
+    Whether test rows are mislabeled too is not stated either: they are not, and in a second figure they are.
     """
     weights = None if log.weights is None else log.weights.values.numpy()
     (scores, labels), (test_scores, test_labels) = (_scores(model, part) for part in (problem.train, problem.test))
+    noise_rate = float(problem.wrong.float().mean())
+    mislabeled = uniform(torch.from_numpy(test_labels), noise_rate, n_classes=2).labels.numpy()
     precision, recall, _ = precision_recall_curve(test_labels, test_scores)
     points = torch.linspace(0, len(recall) - 1, CURVE_POINTS).long()
     return {
         "PR-AUC, test": float(average_precision_score(test_labels, test_scores)),
+        "PR-AUC, test, mislabeled": float(average_precision_score(mislabeled, test_scores)),
         "PR-AUC, train": float(average_precision_score(labels, scores, sample_weight=weights)),
         "PR-AUC, train, all rows alike": float(average_precision_score(labels, scores)),
         "curve": [[round(float(part[i]), 4) for i in points] for part in (recall, precision)],

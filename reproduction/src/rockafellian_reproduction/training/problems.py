@@ -177,7 +177,11 @@ def _reviews(recipe: Recipe, seed: int, folder: Path | None) -> Clean:
     if recipe.network == "lora":
         ids = encoders.token_ids(encoder, texts, length)
         return Clean((ids[train], labels[train]), (ids[test], labels[test]), lambda: encoders.lora(encoder))
-    vectors = cached(f"imdb-{name}-{recipe.encoder}-{length}", lambda: encoders.embed(encoder, texts, length))
+
+    def compute() -> Tensor:
+        return encoders.embed(encoder, texts, length, dtype=encoders.fast_dtype())
+
+    vectors = cached(f"imdb-{name}-{recipe.encoder}-{length}", compute)
     dimensions = vectors.shape[1]
     return Clean(
         (vectors[train], labels[train]), (vectors[test], labels[test]), lambda: networks.linear_head(dimensions)

@@ -67,8 +67,9 @@ def describe(job: Job, record: Record) -> str:
     """Return the figures of a cell, each beside the printed one if there is one; or why it diverged."""
     if "diverged" in record:
         return f"diverged: {record['diverged']}"
-    number = job.table.number
-    printed = {figure.measure: figure.value for figure in PUBLISHED.get(number, ()) if figure.cell == job.cell}
+    table = job.table
+    figures = [figure for figure in PUBLISHED.get(table.number, ()) if figure.cell == job.cell]
+    printed = {table.headline.template.format(figure.measure): figure.value for figure in figures}
     found = {name: value for name, value in record["results"].items() if isinstance(value, float)}
     shown = [f"{name} {found[name]:.4g} (paper {value:g})" for name, value in printed.items() if name in found]
     shown = shown or [f"{name} {value:.4g}" for name, value in found.items()][:5]

@@ -27,6 +27,7 @@ def embed(
     *,
     pieces: int = 1,
     depth: float = 1.0,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Return a vector of length 1 for each text: the mean of a frozen encoder's outputs over the tokens.
 
@@ -38,9 +39,10 @@ def embed(
         progress: gets the number of pieces done and of all pieces after each batch.
         pieces: how many pieces of a text are read; the rest is left out.
         depth: the fraction of the encoder's layers that are used.
+        dtype: in which the encoder computes.
     """
     ids, owners = _cut(tokenizer(folder), checked(texts), length, pieces)
-    model = _encoder(folder, depth)
+    model = _encoder(folder, depth).to(dtype)
     # Texts of similar length share a batch, which saves padding; the longest first, to run out of memory early.
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
     totals: Tensor | None = None
@@ -123,6 +125,6 @@ def _summed(model: nn.Module, ids: list[Tensor]) -> Tensor:
     lengths = torch.tensor([len(each) for each in ids])
     mask = torch.arange(padded.shape[1]) < lengths[:, None]
     with torch.no_grad():
-        states = model(input_ids=padded, attention_mask=mask.long()).last_hidden_state
+        states = model(input_ids=padded, attention_mask=mask.long()).last_hidden_state.float()
     total: Tensor = (states * mask[:, :, None]).sum(1)
     return total
