@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,16 @@ class SummedOverClasses:
         return losses
 
 
+class AdamW(torch.optim.AdamW):
+    """AdamW without what torch wraps around its methods: the first call would import its compiler, for a second."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+    state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+
+
 def new_classifier(problem: Problem) -> Classifier:
     """Return an untrained classifier that suits the inputs: a small CNN for images, an MLP for rows of numbers."""
     shape, names = problem.inputs.shape[1:], problem.labels.names
@@ -73,9 +84,7 @@ def fit_network(
     device = settings.torch_device()
     model.network.to(device)
     chosen = {
-        "optimizer": torch.optim.AdamW(
-            model.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True
-        ),
+        "optimizer": AdamW(model.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True),
         "attack": None if settings.attack is None else ATTACKS[settings.attack](settings.eps),
         "valid": problem.valid,
         **options,
