@@ -359,7 +359,7 @@ def test_a_review_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(band[0] for band in found["bands"]) == 600
     widths = [found["reviews"][str(clicks)]["width"] for clicks in review.CLICKS]
     assert 1 > widths[0] > widths[1] > widths[2] > 0
-    assert all(0 < accuracy < 1 for accuracy in found["accuracy"])
+    assert all(0 < accuracy < 1 for accuracy in found["accuracies"][0])
 
 
 def test_the_page_on_tweets_is_written_from_its_record() -> None:

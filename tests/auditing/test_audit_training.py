@@ -10,7 +10,7 @@ from rockafellian.auditing.model.training import AdamW
 AUDIT = """
 import sys, numpy as np, pandas as pd, rockafellian as rk
 x = np.random.default_rng(0).normal(size=(60, 3))
-rk.audit(pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": np.where(x[:, 0] > 0, "up", "down")}), label="y", epochs=2)
+rk.audit(pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": np.where(x[:, 0] > 0, "up", "down")}), label="y", epochs=10)
 print("torch._dynamo" in sys.modules)
 """
 
