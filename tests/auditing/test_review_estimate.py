@@ -3,6 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from rockafellian import RRM, SampleWeights
 from rockafellian.auditing.review.estimate import Reviewed, estimate_from_decisions
 from rockafellian.auditing.review.sample import draw_sample
 
@@ -106,3 +107,13 @@ def test_a_band_without_decisions_may_be_anything() -> None:
     found = estimate_from_decisions([100, 100], drawn, {place: number < 5 for number, place in enumerate(first)})
     assert found.bands[1] == (0.5, 0, 1)
     assert found.noise_rate.rate == 0.5
+
+
+def test_training_again_removes_no_less_than_remains() -> None:
+    found = review(np.arange(1000) < 300, [250, 250, 500], 0, 60)
+    rate, low, high = found.remaining
+    assert low < rate < high
+    for disagree in (0.0, rate, 1.0):
+        assert found.to_remove.fraction_to_remove(disagree, crisp=True) == max(rate, min(disagree, high))
+    assert found.to_remove.floor == found.remaining
+    assert SampleWeights(1000, RRM(crisp=True), estimate=found.to_remove).estimate == found.to_remove

@@ -88,4 +88,4 @@ def first_reweighting(history: Reweightings | History) -> int:
 def noise_rate_by_review(reviewed: Reviewed) -> NoiseRate | None:
     """Return the noise rate that is left after the corrections, if the review is sure enough."""
     _, low, high = reviewed.noise_rate
-    return NoiseRate(reviewed.remaining, reviewed.remaining) if high - low <= MAX_WIDTH else None
+    return reviewed.to_remove if high - low <= MAX_WIDTH else None

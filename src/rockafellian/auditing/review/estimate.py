@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from rockafellian.auditing.review.sample import Drawn
+from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.method.out_of_sample import Estimate, Floats
 
 #: In each tail of the 90 % interval.
@@ -47,6 +48,12 @@ class Reviewed(NamedTuple):
         """The noise rate once those found are corrected."""
         corrected = self.found / max(self.rows, 1)
         return Estimate(*(max(each - corrected, 0.0) for each in self.noise_rate))
+
+    @property
+    def to_remove(self) -> NoiseRate:
+        """The noise rate for training again: no less is removed than remains, as to remove too few rows costs more."""
+        rate, _, high = self.remaining
+        return NoiseRate(self.remaining, Estimate(rate, rate, high))
 
 
 class _Counts(NamedTuple):
