@@ -85,3 +85,9 @@ def test_an_encoder_can_be_left_halfway_up(folder: Path) -> None:
     with torch.no_grad():
         middle = whole(**ids, output_hidden_states=True).hidden_states[1].mean(1)
     torch.testing.assert_close(embed(folder, ["a good film"], depth=0.5), middle / middle.norm(), rtol=0, atol=1e-5)
+
+
+def test_half_precision_hardly_changes_an_embedding(folder: Path) -> None:
+    exact, half = (embed(folder, TEXTS, dtype=dtype) for dtype in (torch.float32, torch.float16))
+    assert half.dtype == torch.float32
+    assert 0 < float((exact - half).abs().max()) < 1e-2

@@ -103,12 +103,7 @@ def test_table_2_is_paired_with_the_plain_runs_of_table_1() -> None:
 
 def test_table_4_is_read_in_four_ways() -> None:
     cell = {"method": "AT", "contamination": 0.0}
-    results = {
-        "attacked validation, eps 1": 80.0,
-        "attacked validation, summed eps 1": 70.0,
-        "eps 1": 65.0,
-        "last, eps 1": 60.0,
-    }
+    results = {"eps 1": 80.0, "summed eps 1": 70.0, "attacked validation, eps 1": 65.0, "last, eps 1": 60.0}
     records = [record(cell, 0, results)]
     found = [rows(TABLES[4], "network", records, reading) for reading in READINGS["eps"]]
     means = [row.ours.mean for made in found for row in made if row.figure.measure == "eps 1" and row.ours.run]

@@ -103,9 +103,7 @@ def test_our_variant_is_beside_the_run_as_printed_and_readings_are_summed_up() -
     assert readings["elr-beta=0.9"] == ["0.4", "0 of 24", "11 of 11"]
     assert "elr-beta=0.9, reweighted-by=cce" not in readings
     assert "| reweighted-by=own | The text: J is the loss of the training." in text
-    attacked = record(
-        {"method": "A-RRM", "contamination": 0.2}, 0, {"attacked validation, eps 0": 97.0}, variant={"ours": "yes"}
-    )
+    attacked = record({"method": "A-RRM", "contamination": 0.2}, 0, {"eps 0": 97.0}, variant={"ours": "yes"})
     columns = grid(page.markdown(report(Comparison(4, "network", full_records(4), [attacked]))), "printed eps")
     assert columns["eps 0"][columns[""].index("20 %, A-RRM, ours")] == "97.0 (96) *"
 

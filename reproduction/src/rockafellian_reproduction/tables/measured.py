@@ -25,12 +25,9 @@ class Reading(NamedTuple):
 READINGS: dict[str, tuple[Reading, ...]] = {
     "last": (Reading("Test accuracy after the last epoch, in percent"),),
     "eps": (
-        Reading(
-            "Test accuracy at the best accuracy on attacked validation rows, in percent, attacked with the printed eps",
-            "attacked validation, {}",
-        ),
-        Reading("The same, each eps added to those before it", "attacked validation, summed {}"),
-        Reading("At the best accuracy on validation rows that are not attacked", "{}", explained=False),
+        Reading("Test accuracy at the best validation accuracy, in percent, attacked with the printed eps"),
+        Reading("The same, each eps added to those before it", "summed {}"),
+        Reading("At the best accuracy on attacked validation rows", "attacked validation, {}", explained=False),
         Reading("After the last epoch, attacked with the printed eps", "last, {}", explained=False),
     ),
     "ranking": (

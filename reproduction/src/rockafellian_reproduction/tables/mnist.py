@@ -40,9 +40,9 @@ _ATTACKED_READINGS = (
     "removed, and trials with seed 0 at rates of 0.002 and 0.01 had learned nothing after as many steps times rate.",
     PENALTY,
     "Inputs are standardized; eps is in these units and nothing is clipped.",
-    "Validation rows are mislabeled like the others. The authors' script does not attack them, yet the printed figures "
-    "of AT can only be of attacked ones: else an earlier epoch, good on rows that are not attacked, would be the best. "
-    "So the epoch is that with the best accuracy on attacked validation rows; both are recorded.",
+    "Validation rows are mislabeled like the others and not attacked, as in the authors' script; figures are those of "
+    "the best epoch. Those by attacked validation rows are recorded too: the printed figures of AT would fit these "
+    "better, as they are good under strong attacks only.",
     "Network, its start, the clipping of probabilities and a freed weight that goes to one row are those of the "
     "authors' script. Its shuffling within 1,024 rows is not repeated: batches are drawn from all rows.",
     "The test attack uses the sign of the gradient, which the text leaves out. The authors' public code adds each eps "
