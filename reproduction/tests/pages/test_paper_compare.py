@@ -5,7 +5,7 @@ from tiny import ATTACKED, as_printed, bins, record, report, write_record
 
 from rockafellian_reproduction.pages import compare
 from rockafellian_reproduction.pages.compare import Comparison
-from rockafellian_reproduction.pages.rows import Ours, Row, collect, digits, rows, signs
+from rockafellian_reproduction.pages.rows import Ours, Row, Sign, collect, digits, rows, signs
 from rockafellian_reproduction.pages.targets import explain
 from rockafellian_reproduction.tables import TABLES
 from rockafellian_reproduction.tables.figures import CPLEX_SECONDS, TABLE_5, Figure
@@ -91,6 +91,28 @@ def test_a_sign_agrees_by_the_means_and_spans_the_differences_by_seed() -> None:
     ]
     (sign,) = [sign for sign in signs(TABLES[3], "paper", records) if sign.verdict != "not run" and sign.printed == 19]
     assert (sign.ours, sign.span, sign.verdict) == (9.5, (-1.0, 20.0), "agrees")
+
+
+@pytest.mark.parametrize(
+    ("values", "deviations", "within"),
+    [
+        ({0: (80.0, 79.0), 1: (70.0, 90.0)}, (None, None), True),  # the seeds disagree
+        ({0: (80.0, 79.0)}, (None, None), False),
+        ({}, (3.0, 3.9), False),
+        ({}, (3.0, 4.1), True),
+    ],
+)
+def test_a_sign_may_be_chance_by_our_seeds_or_by_the_printed_deviations(values, deviations, within) -> None:
+    plain, robust = (
+        Row(1, "paper", Figure({}, "test accuracy", printed, deviation), "test accuracy", 2, Ours(own))
+        for printed, deviation, own in zip(
+            (80.0, 85.0),
+            deviations,
+            ({seed: pair[i] for seed, pair in values.items()} for i in range(2)),
+            strict=True,
+        )
+    )
+    assert Sign(plain, robust).within_chance is within
 
 
 def test_table_2_is_paired_with_the_plain_runs_of_table_1() -> None:

@@ -97,6 +97,13 @@ class Sign:
         return Ours({seed: robust[seed] - plain[seed] for seed in plain.keys() & robust.keys()}).span
 
     @property
+    def within_chance(self) -> bool:
+        """Whether the sign may be chance: the printed difference is within its deviation, or our seeds disagree."""
+        deviations = [row.figure.deviation or 0.0 for row in (self.plain, self.robust)]
+        span = self.span
+        return abs(self.printed) < math.hypot(*deviations) or (span is not None and span[0] < 0 < span[1])
+
+    @property
     def verdict(self) -> Literal["agrees", "differs", "equal in print", "not run"]:
         """Whether the signs agree; a pair differs if equal in our runs, or if one side diverged with every seed."""
         if not self.printed:

@@ -73,7 +73,7 @@ def details(comparison: Comparison) -> Iterator[Block]:
     if beyond:
         yield Fold(f"Differences beyond the spread of the seeds ({len(beyond)})", [_reasons(beyond)])
     if differing := [sign for sign in comparison.signs if sign.verdict == "differs"]:
-        heads = ["robust minus plain", "paper", "ours", "smallest to largest by seed"]
+        heads = ["robust minus plain", "paper", "ours", "smallest to largest by seed", "may be chance"]
         yield Fold(
             f"Signs that are not the paper's ({len(differing)})", [Grid(heads, list(map(_format_sign, differing)))]
         )
@@ -227,6 +227,7 @@ def _format_sign(sign: Sign) -> list[str]:
         format_difference(sign.printed, row.digits),
         format_difference(sign.ours, decimals),
         _format_span(sign.span, f"+.{decimals}f"),
+        "yes" if sign.within_chance else "no",
     ]
 
 
