@@ -113,7 +113,18 @@ def test_training_again_removes_no_less_than_remains() -> None:
     found = review(np.arange(1000) < 300, [250, 250, 500], 0, 60)
     rate, low, high = found.remaining
     assert low < rate < high
+    told = found.to_remove(removed_before=0.0)
     for disagree in (0.0, rate, 1.0):
-        assert found.to_remove.fraction_to_remove(disagree, crisp=True) == max(rate, min(disagree, high))
-    assert found.to_remove.floor == found.remaining
-    assert SampleWeights(1000, RRM(crisp=True), estimate=found.to_remove).estimate == found.to_remove
+        assert told.fraction_to_remove(disagree, crisp=True) == max(rate, min(disagree, high))
+    assert told.floor == found.remaining
+    assert SampleWeights(1000, RRM(crisp=True), estimate=told).estimate == told
+
+
+def test_training_again_removes_as_much_as_the_run_before_unless_the_review_speaks_against_it() -> None:
+    found = review(np.arange(1000) < 300, [250, 250, 500], 0, 60)
+    rate, _, high = found.remaining
+    corrected = found.found / 1000
+    within = (rate + high) / 2
+    assert found.to_remove(within + corrected).fraction_to_remove(0.0, crisp=True) == pytest.approx(within)
+    assert found.to_remove(0.9).fraction_to_remove(0.0, crisp=True) == high
+    assert found.to_remove(rate / 2).fraction_to_remove(0.0, crisp=True) == rate

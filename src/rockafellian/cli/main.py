@@ -57,7 +57,8 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show every character
     try:
-        sys.exit(build_app()([each for each in sys.argv[1:] if each != DEBUG], standalone_mode=False) or 0)
+        arguments = [each for each in sys.argv[1:] if each != DEBUG]
+        sys.exit(build_app()(arguments, prog_name="rockafellian", standalone_mode=False) or 0)
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

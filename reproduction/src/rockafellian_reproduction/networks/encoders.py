@@ -27,7 +27,8 @@ def fast_dtype() -> torch.dtype:
 
     The directions of a text's two vectors agree to four digits.
     """
-    fast = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    mkldnn: Any = torch.backends.mkldnn
+    fast = mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_fp16_supported()
     return torch.float16 if fast else torch.float32
 
 

@@ -88,8 +88,8 @@ def _legend() -> Iterator[Block]:
         "a ± b (c): our mean over the seeds, its standard deviation, and the printed figure. A star marks a difference "
         "beyond the spread of the seeds: the printed figure is below our smallest or above our largest by more than "
         "its own deviation, if printed, and half a unit of its last digit. Ours: the method with what this library "
-        "adds, in the same protocol. A pair with a side that diverged with every seed does not agree in sign. A sign may "
-        "be chance where the printed difference is smaller than its own deviation, or our seeds differ in sign."
+        "adds, in the same protocol. A pair with a side that diverged with every seed does not agree in sign. A sign "
+        "may be chance where the printed difference is smaller than its own deviation, or our seeds differ in sign."
     )
 
 

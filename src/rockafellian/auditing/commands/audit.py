@@ -143,12 +143,11 @@ class Audited:
 
     def retrain(self, *decisions: Any, progress: Progress = "auto") -> Audited:
         """Train again with the decisions of one or more people, whose rows are then never removed."""
-        from rockafellian.auditing.commands.retrain import first_reweighting, noise_rate_by_review
+        from rockafellian.auditing.commands.retrain import plan_review
         from rockafellian.auditing.commands.run import audit_prepared
-        from rockafellian.auditing.model.problem import Review
 
         decided = self._read(decisions)
-        review = Review(decided, noise_rate_by_review(self.plan.reviewed(decided)), first_reweighting(self.history))
+        review = plan_review(decided, self.plan.reviewed(decided), self.history)
         return audit_prepared(self.problem.with_review(review), progress=progress)
 
     def _read(self, decisions: Sequence[Any]) -> Mapping[int, Decision]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +15,8 @@ from rockafellian.auditing.commands.run_folder import FRAME, HISTORY, FinishedRu
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.model.comparison import Compared, compare
 from rockafellian.auditing.model.problem import Review, prepare
-from rockafellian.auditing.review.decisions import read_decisions
+from rockafellian.auditing.review.decisions import Decision, read_decisions
 from rockafellian.auditing.review.estimate import Reviewed
-from rockafellian.method.noise_rate import NoiseRate
 from rockafellian.training.history import History
 from rockafellian.training.progress import Progress
 
@@ -35,9 +34,10 @@ class Retrained(NamedTuple):
 
 
 class Reweighted(msgspec.Struct, frozen=True):
-    """A re-weighting in the history of a run: after which epoch it was made."""
+    """A re-weighting in the history of a run: after which epoch it was made, and the fraction of rows it removed."""
 
     epoch: int
+    removed_fraction: float
 
 
 class Reweightings(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def retrain(
     check_out(out, [where], force=force, resume=resume)
     before = prepare(where, read_settings(finished), progress=progress)
     history = read_json(finished.path(HISTORY), Reweightings)
-    review = Review(joined.agreed, noise_rate_by_review(reviewed), first_reweighting(history))
+    review = plan_review(joined.agreed, reviewed, history)
     after = before.with_review(review)
     compared = compare(before, after, progress)
     audited = run_prepared(after, out=out, force=force, resume=resume, progress=progress, say=say)
@@ -80,12 +80,13 @@ def read_settings(finished: FinishedRun) -> Settings:
     return Settings(**{**stored, "label": tuple(stored["label"])})
 
 
-def first_reweighting(history: Reweightings | History) -> int:
-    """Return how many epochs a run warmed up: it had learned what generalizes then, and memorized little."""
-    return max(history.rounds[0].epoch - 1, 0) if history.rounds else 0
+def plan_review(decided: Mapping[int, Decision], reviewed: Reviewed, history: Reweightings | History) -> Review:
+    """Return what training again is told: its first re-weighting comes after as many epochs as in the run before.
 
-
-def noise_rate_by_review(reviewed: Reviewed) -> NoiseRate | None:
-    """Return the noise rate that is left after the corrections, if the review is sure enough."""
+    By then the network has learned what generalizes, and memorized little. The noise rate of the review is used if it
+    is known well enough.
+    """
+    rounds = history.rounds
     _, low, high = reviewed.noise_rate
-    return reviewed.to_remove if high - low <= MAX_WIDTH else None
+    noise_rate = reviewed.to_remove(rounds[-1].removed_fraction if rounds else 0.0) if high - low <= MAX_WIDTH else None
+    return Review(decided, noise_rate, max(rounds[0].epoch - 1, 0) if rounds else 0)

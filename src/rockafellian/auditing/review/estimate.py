@@ -49,11 +49,14 @@ class Reviewed(NamedTuple):
         corrected = self.found / max(self.rows, 1)
         return Estimate(*(max(each - corrected, 0.0) for each in self.noise_rate))
 
-    @property
-    def to_remove(self) -> NoiseRate:
-        """The noise rate for training again: no less is removed than remains, as to remove too few rows costs more."""
+    def to_remove(self, removed_before: float) -> NoiseRate:
+        """The noise rate for training again: to remove too few rows costs more than to remove too many.
+
+        No less is removed than remains, nor than the run before removed, as far as the interval of what remains allows.
+        """
         rate, _, high = self.remaining
-        return NoiseRate(self.remaining, Estimate(rate, rate, high))
+        least = max(rate, min(removed_before - self.found / max(self.rows, 1), high))
+        return NoiseRate(self.remaining, Estimate(least, least, high))
 
 
 class _Counts(NamedTuple):
