@@ -106,6 +106,11 @@ def test_a_loss_by_name_is_the_loss_itself(name: str) -> None:
         ({"accumulate": 0}, "need accumulate >= 1, got 0"),
         ({"train": [(torch.zeros(2), 0)] * 9, "transform": torch.neg}, "need data in memory for transform"),
         ({"collate_fn": torch.utils.data.default_collate, "transform": torch.neg}, "need data in memory for transform"),
+        ({"sampler": 5}, "need a sampler that gives one index after the other, got 5"),
+        ({"sampler": [[0, 1], [2]]}, "need a sampler that gives one index after the other, got .*not batches"),
+        ({"sampler": []}, "need a sampler that gives indices from 0 to 299, got none"),
+        ({"sampler": [0, 300]}, "need a sampler that gives indices from 0 to 299, got 0 to 300"),
+        ({"sampler": [3, -1]}, "need a sampler that gives indices from 0 to 299, got -1 to 3"),
     ],
 )
 def test_bad_options_get_one_clear_error(options: dict, message: str) -> None:
@@ -137,6 +142,42 @@ def test_a_transform_is_applied_in_training_only_and_before_an_attack() -> None:
     assert calls == [50] * 6 * 2
     training = False
     rk.evaluate(model, (toy.x, toy.y), loss="cce", attack=attack)
+
+
+def test_a_sampler_gives_the_rows_of_each_epoch_in_their_order() -> None:
+    toy, order = make_toy(n=300), [7, 3, 3, 250, *range(100, 150)]
+    model, by_hand = network(), network()
+    history = fit(model, sampler=order, batch_size=20)
+    optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(3):
+        for index in torch.tensor(order).split(20):
+            optimizer.zero_grad()
+            cce(by_hand(toy.x[index]), toy.y[index]).mean().backward()
+            optimizer.step()
+    assert torch.equal(parameters(model), parameters(by_hand))
+    assert history.epochs[-1].loss > 0
+
+
+def test_a_sampler_of_torch_follows_from_the_seed_and_works_with_weights() -> None:
+    toy = make_toy(n=300)
+    chances = 1.0 + 5.0 * (toy.y == 0)
+    runs = [network() for _ in range(3)]
+    for model, seed in zip(runs, (0, 0, 1), strict=True):
+        weights = rk.SampleWeights(300, rk.RRM(contamination=0.2))
+        sampler = torch.utils.data.WeightedRandomSampler(chances.tolist(), 400)
+        history = fit(model, weights=weights, sampler=sampler, seed=seed)
+        assert 0 < weights.n_removed <= 60
+        assert len(history.epochs) == 3
+    same, again, other = map(parameters, runs)
+    assert torch.equal(same, again)
+    assert not torch.allclose(same, other)
+
+
+def test_an_epoch_of_held_out_rows_only_is_an_error() -> None:
+    weights = rk.SampleWeights(300)
+    assert weights.held_out is not None
+    with pytest.raises(ValueError, match="need rows to train on, but those of this epoch are all held out"):
+        fit(network(), weights=weights, sampler=weights.held_out)
 
 
 def test_a_transform_draws_from_the_seed_and_the_loop_is_the_one_one_would_write() -> None:

@@ -6,8 +6,9 @@ anything else goes through a DataLoader.
 
 from __future__ import annotations
 
+import operator
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -196,6 +197,20 @@ class Rows:
             )
         x, y = self.collate_fn([row[:2] for row in rows])
         return x, _as_labels(y), torch.tensor([row[2] for row in rows])
+
+
+def draw_rows(sampler: Iterable[int] | None, n: int) -> Tensor:
+    """Return the indices that a sampler gives for an epoch, checked; without one those of n rows in random order."""
+    if sampler is None:
+        return torch.randperm(n)
+    try:
+        order = torch.tensor([operator.index(row) for row in sampler], dtype=torch.int64)
+    except TypeError:
+        raise ValueError(f"need a sampler that gives one index after the other, got {sampler!r}; not batches") from None
+    if len(order) == 0 or order.min() < 0 or order.max() >= n:
+        shown = "none" if len(order) == 0 else f"{order.min()} to {order.max()}"
+        raise ValueError(f"need a sampler that gives indices from 0 to {n - 1}, got {shown}")
+    return order
 
 
 def check_labels(labels: Tensor, n_classes: int | None) -> None:

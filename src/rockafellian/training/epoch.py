@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +18,7 @@ from rockafellian._internal.comm import PROCESSES, BatchShard, gathered, is_dist
 from rockafellian._internal.modes import eval_mode
 from rockafellian.attacks import Attack
 from rockafellian.losses import for_rows
-from rockafellian.training.data import Batch, Rows
+from rockafellian.training.data import Batch, Rows, draw_rows
 from rockafellian.training.evaluation import Loss, Task, eval_pass, evaluate_rows, read_task
 from rockafellian.training.history import Best, Epoch, History
 from rockafellian.training.options import Options
@@ -42,6 +42,7 @@ class Run:
     weights: SampleWeights | None = None
     attack: Attack | None = None
     transform: Callable[[Tensor], Tensor] | None = None
+    sampler: Iterable[int] | None = None
     scheduler: LRScheduler | None = None
     wrong: Tensor | None = None
     task: Task = field(init=False)
@@ -117,16 +118,15 @@ class Run:
 
     def _train(self, epoch: int, display: Display) -> tuple[float, float | None]:
         """Train on every batch; return the mean loss and the accuracy seen meanwhile."""
-        options, order = self.options, self._begin_training()
-        # The mean over the rows drawn is scaled to one over all rows, so that the learning rate need not change.
-        drawn = len(order) / len(self.rows)
+        options, (order, part) = self.options, self._begin_training()
         total = hits = torch.zeros((), device=self.rows.device)  # on the device: to read them makes it wait
         seen, step = 0, self._gradient_step()
         batches = self.rows.own_batches(order, options.batch_size, self._shard, options.accumulate)
         for done, (batch, weight, ends_step) in enumerate(batches, 1):
             with self._without_sync(ends_step):
                 mean, outputs = self.batch_loss(batch, is_own=weight > 0)
-                mean = drawn * mean if drawn < 1 else mean
+                # Scaled to a mean over the rows left out too, so that the learning rate need not change.
+                mean = part * mean if part < 1 else mean
                 step.add(mean if weight in (0, 1) else weight * mean)
             if ends_step:
                 step.finish()
@@ -140,17 +140,20 @@ class Run:
         all_loss, all_hits, all_seen = (PROCESSES.total(float(part)) for part in (total, hits, seen))
         return all_loss / all_seen, None if self.task.score is None else all_hits / all_seen
 
-    def _begin_training(self) -> Tensor:
-        """Put all parts in training mode; return the indices of the rows to train on, in random order."""
+    def _begin_training(self) -> tuple[Tensor, float]:
+        """Put all parts in training mode; return the rows to train on in their order, and which part of all drawn."""
         for module in (self.forward, self.loss):
             if isinstance(module, nn.Module):
                 module.train()
         taken = torch.ones(len(self.rows), dtype=torch.bool)
         taken[self._left_out()] = False
-        order = torch.randperm(len(self.rows))
+        order = draw_rows(self.sampler, len(self.rows))
         if rank():  # the order is the same for all processes, other random numbers differ
             torch.manual_seed(torch.initial_seed() + rank())
-        return order[taken[order]]
+        kept = order[taken[order]]
+        if not len(kept):
+            raise ValueError("need rows to train on, but those of this epoch are all held out or removed")
+        return kept, len(kept) / len(order)
 
     def _gradient_step(self) -> GradientStep:
         by_batch = self.options.scheduler_every == "batch"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,7 @@ def fit(
     weights: SampleWeights | None = None,
     attack: Attack | None = None,
     transform: Callable[[Tensor], Tensor] | None = None,
+    sampler: Iterable[int] | None = None,
     valid: Any = None,
     batch_size: int = 100,
     accumulate: int = 1,
@@ -92,6 +93,8 @@ def fit(
         attack: changes the inputs of each batch, for adversarial training; None for none.
         transform: changes the inputs x of each batch of data in memory, in training only, for augmentation. What it
             draws from torch, numpy or random follows from `seed`.
+        sampler: the rows of an epoch in their order, read anew for each, as torch's samplers give them; by default all
+            rows in random order.
         valid: validation data, never trained on; its labels may be noisy too.
         batch_size: rows of a batch, over all processes.
         accumulate: number of batches whose gradients make one optimizer step.
@@ -145,6 +148,7 @@ def fit(
         weights=weights,
         attack=attack,
         transform=transform,
+        sampler=sampler,
         scheduler=scheduler,
         wrong=None if wrong is None else torch.as_tensor(wrong).cpu().bool(),
     )
@@ -257,6 +261,7 @@ def _settings(run: Run) -> dict[str, Any]:
         "loss": _name(run.loss),
         "attack": _name(run.attack),
         "transform": _name(run.transform),
+        "sampler": _name(run.sampler),
         "optimizer": type(run.optimizer).__name__,
         "scheduler": type(run.scheduler).__name__,
         **_settings_of_weights(run.weights),

@@ -84,6 +84,19 @@ REWEIGHTED_BY = Point(
         ),
     ),
 )
+BATCHES = Point(
+    "batches",
+    "How are rows shuffled, and how large a step does the last, smaller batch make?",
+    (
+        Choice("usual", "The text does not say. Batches are drawn from all rows, and the last one makes a whole step."),
+        Choice(
+            "script",
+            "The authors' script: rows are shuffled within 1,024, and the last batch makes a smaller step.",
+            {"batches": "script"},
+        ),
+    ),
+    robust=False,
+)
 PADDING = Point(
     "network",
     "Which network has 159,254 parameters?",

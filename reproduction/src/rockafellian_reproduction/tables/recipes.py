@@ -20,6 +20,7 @@ class Recipe:
         gamma: as in Algorithm 3, which removes rows above c_min + 2 * gamma; without it C' is used
         spread: which rows get the freed weight; "one row" is the first of those with the least loss
         reweighted_by: the loss of the training, or cross-entropy of probabilities clipped to [1e-7, 1 - 1e-7]
+        batches: whether rows are shuffled, and a smaller last batch counts, as usual or as in the authors' script
         unattacked: how many epochs of plain training come before the first attack; the other numbers do not count them
         attack_valid: whether the epoch with the best validation accuracy is chosen under attack
         per_class: whether each class keeps its weight
@@ -56,6 +57,7 @@ class Recipe:
     tested_every: int | None = None
     reweighted_by: Literal["own", "clipped cce"] = "own"
     attack_valid: bool = True
+    batches: Literal["usual", "script"] = "usual"
     elr_beta: float = 0.7
     per_class: bool = False
     ours: bool = False

@@ -28,6 +28,7 @@ from rockafellian.weights.sample_weights import SampleWeights
 from rockafellian_reproduction.machine import machine
 from rockafellian_reproduction.tables import Cell, Recipe, Scale, Table, Variant
 from rockafellian_reproduction.tables.readings import options
+from rockafellian_reproduction.training.batches import ShuffleBuffer, SmallerLastBatch
 from rockafellian_reproduction.training.epoch_log import EpochLog
 from rockafellian_reproduction.training.measures import MEASURES
 from rockafellian_reproduction.training.problems import Problem, make
@@ -109,16 +110,18 @@ def _fit(
     log: EpochLog,
 ) -> History:
     attack = None if recipe.eps is None else FGSM(recipe.eps)
+    loss, as_script = make_loss(recipe, cell, problem), recipe.batches == "script"
     if recipe.unattacked:
         _start_unattacked(recipe, model, problem, seed=seed, work=work)
     return fit(
         model,
         problem.train,
-        loss=make_loss(recipe, cell, problem),
+        loss=SmallerLastBatch(loss, recipe.batch_size) if as_script else loss,
         optimizer=make_optimizer(recipe, model, plain=weights is None),
         epochs=recipe.epochs,
         weights=weights,
         attack=attack,
+        sampler=ShuffleBuffer(len(problem.wrong)) if as_script else None,
         valid=problem.valid,
         batch_size=recipe.batch_size,
         losses_from="training" if weights is None else recipe.losses_from,
