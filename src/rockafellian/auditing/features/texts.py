@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rockafellian._internal.extras import missing
+from rockafellian.auditing.features.counting import count_words_and_pairs
 from rockafellian.auditing.features.embedding import embed, existing
 
 OnProgress: TypeAlias = Callable[[int, int], object]
@@ -56,14 +57,13 @@ class TfIdf:
     def fit_transform(cls, texts: Sequence[str | None], *, seed: int = 0) -> tuple[TfIdf, Tensor]:
         """Choose the words and their weights; return these and the vectors of the texts. A missing text is empty."""
         cleaned = _cleaned(texts)
-        analyzer, vectorizer, counted = _fitted(cleaned)
+        analyzer, words, idf, counted = _fitted(cleaned)
         components = None
         if counted.shape[1] > MAX_WIDTH:
             svd = _sklearn("decomposition").TruncatedSVD(min(MAX_WIDTH, len(cleaned)), n_iter=3, random_state=seed)
             svd.fit(counted)
             components = torch.from_numpy(np.ascontiguousarray(svd.components_, dtype=np.float32))
-        words, idf = tuple(vectorizer.get_feature_names_out()), torch.from_numpy(vectorizer.idf_)
-        learned = cls(analyzer, words, idf, components)
+        learned = cls(analyzer, words, torch.from_numpy(idf), components)
         return learned, learned._reduced(counted)
 
     def __call__(self, texts: Sequence[str | None]) -> Tensor:
@@ -253,20 +253,24 @@ def _cleaned(texts: Sequence[str | None]) -> list[str]:
     return [normalized(text or "") for text in texts]
 
 
-def _fitted(texts: list[str]) -> tuple[str, Any, Any]:
-    """The name of the first analyzer that finds words, its vectorizer, and the TF-IDF of the texts."""
-    for analyzer in ("char",) if _is_unspaced(texts) else ("word", "char"):
-        vectorizer = _new_vectorizer(
-            analyzer, max_features=MAX_WORDS, min_df=2 if len(texts) >= MIN_TEXTS_FOR_RARE else 1
-        )
-        try:
-            return analyzer, vectorizer, vectorizer.fit_transform(texts)
-        except ValueError:  # no words found
-            continue
-    raise ValueError(
-        f"need texts with words in them, got {len(texts):,} that are empty or have nothing in common; "
-        "name another column"
-    )
+def _fitted(texts: list[str]) -> tuple[str, tuple[str, ...], NDArray[np.float32], Any]:
+    """The name of the first analyzer that finds words, these words and their weights, and the TF-IDF of the texts."""
+    transformer = _sklearn("feature_extraction.text").TfidfTransformer(sublinear_tf=True)
+    min_texts = 2 if len(texts) >= MIN_TEXTS_FOR_RARE else 1
+    if not _is_unspaced(texts):
+        words, counts = count_words_and_pairs(texts, WORD, min_texts=min_texts, max_terms=MAX_WORDS)
+        if words:
+            weighted = transformer.fit_transform(counts)
+            return "word", words, transformer.idf_, weighted
+    vectorizer = _new_vectorizer("char", max_features=MAX_WORDS, min_df=min_texts)
+    try:
+        weighted = vectorizer.fit_transform(texts)
+    except ValueError as error:  # no letters found
+        raise ValueError(
+            f"need texts with words in them, got {len(texts):,} that are empty or have nothing in common; "
+            "name another column"
+        ) from error
+    return "char", tuple(vectorizer.get_feature_names_out()), vectorizer.idf_, weighted
 
 
 def _new_vectorizer(analyzer: str, **settings: Any) -> Any:
