@@ -89,6 +89,12 @@ def test_the_first_choice_of_a_point_is_the_one_made_and_others_change_settings(
     assert all(table.recipe(table.answers, variant) != table.scales[table.answers] for variant in table.shown)
 
 
+def test_the_choice_made_at_a_scale_is_read_from_its_settings() -> None:
+    table = TABLES[4]
+    assert [table.made(point, "paper").name for point in table.points] == ["valid", "one-row", "usual"]
+    assert [table.made(point, "network").name for point in table.points] == ["valid", "kept", "usual"]
+
+
 def test_settings_at_their_default_are_not_in_the_digest() -> None:
     recipe = Recipe(data="digits", network="x", epochs=2, every=1, learning_rate=0.1, momentum=0.9)
     stated = {"data": "digits", "network": "x", "epochs": 2, "every": 1, "learning_rate": 0.1, "momentum": 0.9}

@@ -104,7 +104,7 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
 
 def _other_readings(comparison: Comparison) -> Iterator[Block]:
     """Yield how well other readings agree where they were run or measured, and the evidence for each."""
-    table = comparison.table
+    table, scale = comparison.table, comparison.scale
     lines = [
         [reading.title, *_agreement(comparison, comparison.records, reading)]
         for reading in READINGS[table.measures][1:]
@@ -118,10 +118,12 @@ def _other_readings(comparison: Comparison) -> Iterator[Block]:
         yield Grid(["reading", "mean absolute difference", "figures beyond the spread", "signs"], [printed, *lines])
     if table.number not in ALIKE and (
         points := [
-            [f"{point.name}={choice.name}", choice.evidence] for point in table.points for choice in point.choices
+            [f"{point.name}={choice.name}", choice.evidence, "yes" if choice is table.made(point, scale) else ""]
+            for point in table.points
+            for choice in point.choices
         ]
     ):
-        yield Grid(["--reading (the first of each is above)", "evidence"], points, left=2)
+        yield Grid(["--reading", "evidence", "above"], points, left=3)
 
 
 def _agreement(comparison: Comparison, records: Sequence[Record], reading: Reading | None = None) -> list[str]:

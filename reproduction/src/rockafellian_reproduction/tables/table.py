@@ -92,6 +92,15 @@ class Table:
             raise ValueError(f"need a reading of table {self.number}, one of {listed}; got {name}={value}")
         return known[name, value]
 
+    def made(self, point: Point, scale: Scale) -> Choice:
+        """Return the choice that was made at a scale: the one that the settings have, or the first."""
+        recipe = self.scales[scale]
+        others = (each for each in point.choices if each.changes)
+        return next(
+            (each for each in others if all(getattr(recipe, name) == value for name, value in each.changes.items())),
+            point.choices[0],
+        )
+
     def variant_of(self, cell: Cell, wanted: Variant) -> Variant:
         """Return those of the readings that change the training of this cell and are not the ones chosen."""
         robust = cell["method"] == self.pairs[1]
