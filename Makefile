@@ -118,6 +118,7 @@ adversarial: .venv/.installed-bench
 own-data: .venv/.installed-bench
 	$(BIN)/python benchmarks/own_data.py
 	$(BIN)/python benchmarks/own_data.py --memory
+	$(BIN)/python benchmarks/own_data.py --clean
 	$(BIN)/python benchmarks/own_data_speed.py
 
 # RRM around scikit-learn's estimators beside CleanLearning: some minutes. Then its page.

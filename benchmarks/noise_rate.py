@@ -238,13 +238,14 @@ ends applies is something that you know and the data do not.
 | the outcome is uncertain: ratings, churn, credit, weather | `RRM()`, `--ambiguous`: only what the floor is sure of |
 | you do not know | leave the default, and look at both ends |
 
-`rockafellian audit` takes images and texts for crisp and tables for ambiguous, and says so.
+`rockafellian audit` takes images and texts for crisp and tables for ambiguous, and says so. Where its network is
+weak it flags nothing all the same ([when](audit.md#can-this-be-trusted)).
 
 | what you see | what it means |
 |---|---|
 | floor and ceiling close together | **dirty**: labels are wrong at random, at about this rate |
 | a floor near 0, a high ceiling | **ambiguous**, or similar classes are confused: a person must look at rows |
-| a high ceiling, low accuracy on held-out rows | **a weak model** knows too little to judge; look at the floor only |
+| a high ceiling, low accuracy on held-out rows | **a weak model** knows too little to judge; let a person check rows |
 | wide intervals, or a lower end of 0 | too few rows, or too weak a model, to tell: by default nothing is removed |
 
 Random errors are everywhere, also where the model is confident. Ambiguity fades with confidence. A weak model is

@@ -3,6 +3,7 @@
 make own-data       runs everything and writes benchmarks/results/own-data*.json and docs/results.md
 --only reviews      runs one data set again and keeps the records of the others
 --memory            runs a table of a million rows, and nothing else
+--clean             runs data with their own labels of which a small network knows little, and nothing else
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ from rockafellian import contamination
 from rockafellian_reproduction import datasets
 
 RESULTS, PAGE = records.RESULTS / "own-data.json", records.DOCS / "results.md"
-MEMORY, SPEED = (RESULTS.with_name(f"own-data-{part}.json") for part in ("memory", "speed"))
+MEMORY, SPEED, CLEAN = (RESULTS.with_name(f"own-data-{part}.json") for part in ("memory", "speed", "clean"))
 COMMAND = Path(sys.executable).with_name("rockafellian")
 SEEDS, CLEAN_SEED = (0, 1, 2), 0
+#: Seeds 0 to 2 were looked at when it was chosen what an audit claims; a false alarm costs more than a miss.
+JUDGED_SEEDS, MOST_FALSE_ALARMS = (3, 4, 5), 0.03
 SHARE = 0.2
 REVIEWS = 2_000
 MAX_SECONDS, MAX_BYTES = 120, 6e9
@@ -99,12 +102,12 @@ def digits(seed: int) -> Data:
     return Data(found.target, list(map(str, range(10))), write)
 
 
-def reviews(seed: int) -> Data:
+def reviews(seed: int, n: int = REVIEWS) -> Data:
     """2,000 of IMDb's 25,000 training reviews, drawn by the seed, as a CSV."""
     import pandas as pd
 
     texts, truth = _all_reviews()
-    rows = np.random.default_rng(seed).permutation(len(texts))[:REVIEWS]
+    rows = np.random.default_rng(seed).permutation(len(texts))[:n]
 
     def write(folder: Path, given: list[str]) -> Path:
         path = folder / "reviews.csv"
@@ -129,10 +132,58 @@ CASES = {
 }
 
 
+def photographs(seed: int) -> Data:
+    """600 of CIFAR-10's test images, drawn by the seed, as a folder of PNGs by class."""
+    return _drawn_images("cifar-10", seed)
+
+
+def clothes(seed: int) -> Data:
+    """600 of Fashion-MNIST's test images, drawn by the seed, as a folder of PNGs by class."""
+    return _drawn_images("fashion-mnist", seed)
+
+
+def _drawn_images(name: str, seed: int, n: int = 600) -> Data:
+    from PIL import Image
+
+    found = datasets.images(name)
+    rows = torch.randperm(len(found.test_y), generator=torch.Generator().manual_seed(seed))[:n]
+
+    def write(folder: Path, given: list[str]) -> Path:
+        for number, (row, label) in enumerate(zip(rows.tolist(), given, strict=True)):
+            place = folder / name / label
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(found.test_x[row].numpy()).save(place / f"{number:04}.png")
+        return folder / name
+
+    return Data(found.test_y[rows].numpy(), list(map(str, range(10))), write)
+
+
+def few_reviews(seed: int) -> Data:
+    """300 of IMDb's 25,000 training reviews, drawn by the seed, as a CSV."""
+    return reviews(seed, 300)
+
+
+#: Data with their own labels, and options.
+CLEAN_CASES: dict[str, tuple[Callable[[int], Data], Sequence[str]]] = {
+    "photographs": (photographs, ()),
+    "clothes": (clothes, ()),
+    "300 reviews": (few_reviews, ("--label", "sentiment", "--encoder", "none")),
+}
+
+
+def measure_clean(load: Callable[[int], Data], options: Sequence[str], seeds: Sequence[int] = JUDGED_SEEDS) -> Record:
+    """Return the record of a data set with its own labels: a run for each seed."""
+    return {
+        **_about(options, seeds=list(seeds), data=(load.__doc__ or "").rstrip(".")),
+        "target": MOST_FALSE_ALARMS,
+        "runs": [_run(load, options, seed, 0.0) for seed in seeds],
+    }
+
+
 def measure(case: Case, seeds: Sequence[int] = SEEDS) -> Record:
     """Return the record of a data set: a run with label noise for each seed, and one without."""
-    runs = [_run(case, seed, SHARE) for seed in seeds]
-    clean = _run(case, CLEAN_SEED, 0.0)
+    runs = [_run(case.load, case.options, seed, SHARE) for seed in seeds]
+    clean = _run(case.load, case.options, CLEAN_SEED, 0.0)
     return {
         **_about(case.options, seeds=list(seeds), clean_seed=CLEAN_SEED, data=(case.load.__doc__ or "").rstrip(".")),
         "targets": {"f1": case.least_f1, "seconds": MAX_SECONDS},
@@ -194,14 +245,15 @@ def judge(run: Path, wrong: Tensor) -> Record:
         "wrong": int(wrong.sum()),
         **of_flags(flags, wrong),
         "estimate": summary["noise_rate"] and summary["noise_rate"]["ceiling"],
+        "in_doubt": summary["doubtful_rows"] / len(wrong),
         "training_seconds": summary["seconds"],
     }
 
 
-def _run(case: Case, seed: int, share: float) -> Record:
-    data = case.load(seed)
+def _run(load: Callable[[int], Data], options: Sequence[str], seed: int, share: float) -> Record:
+    data = load(seed)
     noisy = contamination.uniform(data.truth, share, n_classes=len(data.classes), seed=seed)
-    options = [str(datasets.encoder_folder("minilm")) if word == "MINILM" else word for word in case.options]
+    options = [str(datasets.encoder_folder("minilm")) if word == "MINILM" else word for word in options]
     with tempfile.TemporaryDirectory() as name:
         path = data.write(Path(name), [data.classes[label] for label in noisy.labels])
         run = Path(name) / "run"
@@ -246,16 +298,19 @@ def write(path: Path, record: Record) -> None:
     """Write a record and, if there is one of the data sets, the page."""
     records.save(path, record)
     if sets := records.load(RESULTS):
-        write_section(PAGE, render(sets, records.load(MEMORY), records.load(SPEED)))
+        write_section(PAGE, render(sets, *map(records.load, (MEMORY, SPEED, CLEAN))))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=list(dict.fromkeys(name.split(",")[0] for name in CASES)))
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--clean", action="store_true")
     options = parser.parse_args()
     if options.memory:
         return write(MEMORY, measure_memory())
+    if options.clean:
+        return write(CLEAN, {name: measure_clean(*case) for name, case in CLEAN_CASES.items()})
     for name, case in CASES.items():
         if options.only in (None, name.split(",")[0]):
             record = {**records.load(RESULTS), name: measure(case)}

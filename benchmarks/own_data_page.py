@@ -15,7 +15,9 @@ SECONDS = ["seconds", "of processors"]
 SECONDS_PER_DECISION = 4
 
 
-def render(record: Record, large: Record | None = None, speed: Record | None = None) -> str:
+def render(
+    record: Record, large: Record | None = None, speed: Record | None = None, clean: Record | None = None
+) -> str:
     """Return the section of docs/results.md on audits."""
     judged = targets(record, large)
     return section(
@@ -34,6 +36,7 @@ def render(record: Record, large: Record | None = None, speed: Record | None = N
         "### Without label noise",
         "The same data sets with their own labels. A flagged row is a false alarm, or a label that was wrong before.",
         table([*FOUND_IN_CLEAN, *SECONDS], [_found_in_clean(name, each["clean"]) for name, each in record.items()]),
+        *(_weak_networks(clean) if clean else []),
         *(_large_table(large) if large else []),
         *(_speed(speed, large) if speed else []),
         "### How it was measured",
@@ -109,6 +112,28 @@ def _found_in_clean(name: str, run: Record) -> list[str]:
     flagged = f"{round(run['flagged'] * run['rows']):,}"
     share = f"{run['flagged']:.1%}"
     return [name, str(run["seed"]), f"{run['rows']:,}", flagged, share, _estimated(run), *_seconds(run)]
+
+
+def _weak_networks(clean: Record) -> list[str]:
+    """How many rows of clean data are flagged where the network knows little."""
+    first = next(iter(clean.values()))
+    about = "; ".join(f"{name}: {each['settings']['data']}" for name, each in clean.items())
+    return [
+        "### Without label noise, and with a weak network",
+        f"The data, with their own labels: {about}. Percent of the rows, over seeds "
+        f"{', '.join(map(str, first['settings']['seeds']))}; what an audit claims was chosen with other seeds.",
+        table(
+            ["data", "most that may be flagged", "flagged", "largest", "in doubt", "met"],
+            [_weak_network(name, each) for name, each in clean.items()],
+        ),
+        f"{ran(list(clean.values()), 'scikit-learn')}.",
+    ]
+
+
+def _weak_network(name: str, found: Record) -> list[str]:
+    flagged, doubtful = ([run[what] for run in found["runs"]] for what in ("flagged", "in_doubt"))
+    shares = found["target"], statistics.mean(flagged), max(flagged), statistics.mean(doubtful)
+    return [name, *(f"{share:.1%}" for share in shares), met(max(flagged) <= found["target"])]
 
 
 def _holds(run: Record) -> bool:

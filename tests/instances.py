@@ -35,3 +35,8 @@ def instances(draw: st.DrawFn, *, with_prior: bool = False) -> Instance:
 def known_rate(rate: float, low: float, high: float) -> rk.NoiseRate:
     """A noise rate whose floor and ceiling are the same."""
     return rk.NoiseRate(rk.Estimate(rate, low, high), rk.Estimate(rate, low, high))
+
+
+def numbers(estimate: rk.NoiseRate | None) -> list[float]:
+    """All numbers of a noise rate; nothing, if there is none."""
+    return [] if estimate is None else [*estimate.floor, *estimate.ceiling, estimate.skill]

@@ -259,9 +259,10 @@ def test_the_page_on_hostile_input_is_written_from_the_record() -> None:
 
 
 def test_the_page_on_own_data_is_written_from_the_records() -> None:
-    paths = (own_data.RESULTS, own_data.MEMORY, own_data.SPEED)
-    record, large, speed = (json.loads(path.read_text()) for path in paths)
-    assert own_data_page.render(record, large, speed) in own_data.PAGE.read_text()
+    paths = (own_data.RESULTS, own_data.MEMORY, own_data.SPEED, own_data.CLEAN)
+    record, large, speed, clean = (json.loads(path.read_text()) for path in paths)
+    assert own_data_page.render(record, large, speed, clean) in own_data.PAGE.read_text()
+    assert list(clean) == list(own_data.CLEAN_CASES)
     assert list(speed) == [*own_data_speed.CASES, own_data_speed.TUTORIAL_CASE]
 
 
@@ -304,10 +305,22 @@ def test_a_command_that_fails_is_no_figure() -> None:
         own_data.measure(case, seeds=(0,))
 
 
+def test_of_clean_data_the_largest_fraction_flagged_is_judged() -> None:
+    found = own_data.measure_clean(few_rows, ("--label", "diagnosis", "--epochs", "10"), seeds=(0,))
+    assert [run["wrong"] for run in found["runs"]] == [0]
+    one, other = ({**found["runs"][0], "flagged": flagged, "in_doubt": 0.2} for flagged in (0.01, 0.04))
+    record = json.loads(own_data.RESULTS.read_text())
+    for runs, row in (
+        ([one, one], "| few | 3.0% | 1.0% | 1.0% | 20.0% | yes |"),
+        ([one, other], "| few | 3.0% | 2.5% | 4.0% | 20.0% | **no** |"),
+    ):
+        assert row in own_data_page.render(record, clean={"few": {**found, "runs": runs}})
+
+
 def test_findings_are_matched_to_flips_by_name_not_by_order(tmp_path: Path) -> None:
     flagged = pa.table({"id": ["0/0002.png", "1/0000.png", "1/0001.png"], "is_label_issue": [True, False, True]})
     pyarrow.parquet.write_table(flagged, tmp_path / "findings.parquet")
-    (tmp_path / "summary.json").write_text('{"noise_rate": null, "seconds": 1.0}')
+    (tmp_path / "summary.json").write_text('{"noise_rate": null, "doubtful_rows": 0, "seconds": 1.0}')
     found = own_data.judge(tmp_path, torch.tensor([False, False, True]))
     assert (found["precision"], found["recall"], found["flagged"]) == (0.5, 1.0, pytest.approx(2 / 3))
 

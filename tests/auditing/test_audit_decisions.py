@@ -218,6 +218,7 @@ def test_random_labels_make_a_weak_model_and_few_rows_are_few() -> None:
     frame, _ = table(150)
     frame["label"] = np.random.default_rng(99).choice(["cat", "dog"], 150)
     checks = {each.check for each in rk.audit(frame, "label", epochs=10, progress="quiet").doubts}
+    assert "weak model" in checks
     assert "few rows" in checks
     assert "wide gap" in checks
 

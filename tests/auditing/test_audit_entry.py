@@ -320,11 +320,11 @@ def test_a_notebook_shows_the_worst_label_issues_as_text() -> None:
 
 def test_tables_may_be_ambiguous_by_default_and_texts_and_images_have_one_right_answer(tmp_path: Path) -> None:
     frame, _ = table(60)
-    assert rk.audit(frame, "label", **QUICK).problem.settings.crisp is False
-    assert rk.audit(frame, "label", crisp=True, **QUICK).problem.settings.crisp is True
-    assert rk.audit(texts(60)[0], "label", text="review", **QUICK).problem.settings.crisp is True
+    assert rk.audit(frame, "label", **QUICK).problem.crisp is False
+    assert rk.audit(frame, "label", crisp=True, **QUICK).problem.crisp is True
+    assert rk.audit(texts(60)[0], "label", text="review", **QUICK).problem.crisp is True
     image_folder(tmp_path / "images", 30)
-    assert rk.audit(tmp_path / "images", **QUICK).problem.settings.crisp is True
+    assert rk.audit(tmp_path / "images", **QUICK).problem.crisp is True
     with pytest.raises(ValueError, match="need crisp to be True, False or None, got 1"):
         rk.audit(frame, "label", crisp=1, **QUICK)
 

@@ -226,7 +226,7 @@ def test_it_logs_the_removed_fraction_and_the_estimate_once_known() -> None:
     trainer = make_trainer(weights, max_epochs=6)
     trainer.fit(Classifier(weights), loader_of(toy))
     assert weights.estimate is not None
-    for name, end in weights.estimate._asdict().items():
+    for name, end in (("floor", weights.estimate.floor), ("ceiling", weights.estimate.ceiling)):
         assert float(trainer.callback_metrics[f"rrm_noise_rate_{name}"]) == pytest.approx(end.rate)
     assert float(trainer.callback_metrics["rrm_removed_fraction"]) == pytest.approx(weights.removed_fraction)
 

@@ -174,7 +174,7 @@ def test_a_state_of_other_rows_or_of_another_rule_is_refused() -> None:
         rk.SampleWeights(N, rk.RRM(gamma=1.0)).load_state_dict({**half, "rows": torch.tensor([3, N + 3])})
     with pytest.raises(ValueError, match=r"need a state of RRM\(\)"):
         rk.SampleWeights(N).load_state_dict(half)
-    both = MAKERS["held out"]().state_dict() | {"estimate": torch.tensor([[0.2, 0.1, 0.3]] * 2).double()}
+    both = MAKERS["held out"]().state_dict() | {"estimate": torch.tensor([0.2, 0.1, 0.3] * 2 + [0.9]).double()}
     with pytest.raises(ValueError, match="held out after the noise rate was estimated"):
         rk.SampleWeights(N).load_state_dict(both)
 

@@ -64,9 +64,9 @@ class Reweight(Callback):
         """Re-weight if the epoch ended early, and log."""
         self._close_epoch()
         pl_module.log("rrm_removed_fraction", self.weights.removed_fraction, sync_dist=True)
-        if self.weights.estimate is not None:
-            for name, end in self.weights.estimate._asdict().items():
-                pl_module.log(f"rrm_noise_rate_{name}", end.rate, sync_dist=True)
+        if (estimate := self.weights.estimate) is not None:
+            pl_module.log("rrm_noise_rate_floor", estimate.floor.rate, sync_dist=True)
+            pl_module.log("rrm_noise_rate_ceiling", estimate.ceiling.rate, sync_dist=True)
 
     def on_validation_batch_start(self, *_: Any) -> None:
         """Count the calls of `reduce` so far: validation rows must not reach the weights."""

@@ -68,17 +68,22 @@ def estimate_floor(predictions: OutOfSample, n_classes: int, mass: Floats) -> Es
     tails = _from_tails(_count_tails(predictions, n_classes, mass, rank))
     likely = _from_likelihood(_count_groups(predictions, n_classes, mass, rank), n_classes)
     rate = min(tails.rate, (tails.rate + likely.rate) / 2)
-    low = min(tails.low, likely.low, rate) if _skill(predictions, mass) > MIN_SKILL else 0.0
+    low = min(tails.low, likely.low, rate) if estimate_skill(predictions, mass) > MIN_SKILL else 0.0
     return Estimate(rate, low, max(tails.high, likely.high, rate))
 
 
-def _skill(predictions: OutOfSample, mass: Floats) -> float:
-    """What the model gains on always predicting the most frequent label, the lower end of its 90 % interval."""
+def estimate_skill(predictions: OutOfSample, mass: Floats, noise_rate: float = 0.0) -> float:
+    """What the model gains on always predicting the most frequent label, of what is to be gained, from 0 to 1.
+
+    It is the lower end of a 90 % interval. With a noise rate, so many random errors are left out.
+    """
     total = float(mass.sum())
     frequent = float(np.bincount(predictions.given.astype(np.intp), mass).max()) / total
     agree = float(mass[~predictions.disagree].sum()) / total
     spread = Z_SCORE * math.sqrt(agree * (1 - agree) / total)
-    return (agree - spread - frequent) / (1 - frequent) if frequent < 1 else 0.0
+    if frequent == 1 or noise_rate == 1:
+        return 0.0
+    return min(max(((agree - spread) / (1 - noise_rate) - frequent) / (1 - frequent), 0.0), 1.0)
 
 
 def _count_tails(predictions: OutOfSample, n_classes: int, mass: Floats, rank: Floats) -> _Tail:

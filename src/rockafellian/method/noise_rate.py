@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rockafellian._internal.arrays import Array, read_array
 from rockafellian._internal.html import html_table
 from rockafellian.method.noise_ceiling import estimate_ceiling
-from rockafellian.method.noise_floor import Z_SCORE, estimate_floor
+from rockafellian.method.noise_floor import MIN_SKILL, Z_SCORE, estimate_floor, estimate_skill
 from rockafellian.method.out_of_sample import Estimate, Floats, OutOfSample
 
 #: How far the probabilities of a row may be from a sum of 1, as when they are written with two digits.
@@ -28,16 +28,21 @@ MIN_UNSURE_RATE = 0.05
 
 
 class NoiseRate(NamedTuple):
-    """The noise rate: errors that nothing but a wrong label explains, and errors if every row has one right answer."""
+    """The noise rate: errors that nothing but a wrong label explains, and errors if every row has one right answer.
+
+    `skill` is what the model gains on always predicting the most frequent label, of what is to be gained, errors of the
+    floor aside: 1 is a model that knows everything, 0 one that knows nothing.
+    """
 
     floor: Estimate
     ceiling: Estimate
+    skill: float = 1.0
 
     def _repr_html_(self) -> str:
         """The verdict and both ends, for notebooks."""
         rows = (
             (name, _percent(end.rate), f"{_percent(end.low)} to {_percent(end.high)}")
-            for name, end in self._asdict().items()
+            for name, end in (("floor", self.floor), ("ceiling", self.ceiling))
         )
         return html_table(self.verdict, ("", "noise rate", "90 % interval"), rows)
 
@@ -49,7 +54,7 @@ class NoiseRate(NamedTuple):
     @property
     def verdict(self) -> str:
         """What is known, in words."""
-        floor, ceiling = self
+        floor, ceiling = self.floor, self.ceiling
         if ceiling.high < 0.01 or (floor.rate < 0.001 and ceiling.rate < 0.001):
             most = _percent(max(floor.high, ceiling.high))
             return f"no errors to be seen; up to {most} of the labels may be wrong, more where the model is unsure"
@@ -107,7 +112,11 @@ def estimate_from(predictions: OutOfSample, n_classes: int, mass: Floats | None 
     n = float(each.sum())
     spread = Z_SCORE * math.sqrt((found.rate + 0.5 / n) * (1 - found.rate) / n)
     low, high = min(found.low, max(found.rate - spread, 0)), max(found.high, min(found.rate + spread, 1))
-    return NoiseRate(floor, Estimate(*(max(pair) for pair in zip((found.rate, low, high), floor, strict=True))))
+    ceiling = Estimate(*(max(pair) for pair in zip((found.rate, low, high), floor, strict=True)))
+    skill = estimate_skill(predictions, each)
+    if skill > MIN_SKILL:  # otherwise wrong labels are not to be told from a model that knows nothing
+        skill = estimate_skill(predictions, each, floor.rate)
+    return NoiseRate(floor, ceiling, skill)
 
 
 def _percent(fraction: float) -> str:

@@ -48,8 +48,8 @@ def check_arguments(
         raise ValueError(f"need the rule RRM() to go with an estimate, got {rule!r}; leave the estimate out")
     if estimate is not None and not (isinstance(estimate, NoiseRate) and is_possible(estimate)):
         raise ValueError(
-            "need a NoiseRate(floor, ceiling) of two Estimate(rate, low, high) with 0 <= low <= rate <= high <= 1, "
-            f"the ceiling at least the floor; got {estimate!r}"
+            "need a NoiseRate(floor, ceiling, skill) of two Estimate(rate, low, high) with 0 <= low <= rate <= high "
+            f"<= 1, the ceiling at least the floor, and a skill from 0 to 1; got {estimate!r}"
         )
     if rows is not None and not (
         isinstance(rows, range) and rows.step == 1 and 0 <= rows.start <= rows.stop <= n_samples

@@ -40,6 +40,7 @@ from rockafellian.weights.loss_sums import LARGEST_SUMMED, LossSums
 from rockafellian.weights.predictions import Predictions
 from rockafellian.weights.reweighting import Reweighting
 from rockafellian.weights.states import (
+    ESTIMATE_SIZE,
     MAX_EPOCH,
     Entry,
     check_names,
@@ -314,7 +315,7 @@ class SampleWeights:
         """Predictions and held-out rows of a state, once all of it is checked."""
         owner, shape, scalar = "SampleWeights", (len(self),), Entry((), integer=True, low=0, high=MAX_EPOCH)
         entries = {"epoch": scalar, "start": scalar, "values": Entry(shape, low=0, high=LARGEST)}
-        extras = {"rows": Entry((2,), integer=True), "estimate": Entry((2, 3), low=0, high=1)}
+        extras = {"rows": Entry((2,), integer=True), "estimate": Entry((ESTIMATE_SIZE,), low=0, high=1)}
         needed = [*entries, "last_removed", "history", *LossSums.PER_ROW]
         check_names(owner, state, needed, extras, parts=("predictions.", "holdout."))
         entries |= {name: entry for name, entry in extras.items() if name in state}

@@ -14,6 +14,8 @@ from rockafellian.method.out_of_sample import Estimate
 
 #: A float32 that is finite or +inf is at least this; and counts in float32 end here.
 LOWEST, MAX_COUNT = torch.finfo(torch.float32).min, 2.0**24
+#: The numbers of a saved noise rate: three of the floor, three of the ceiling, and the skill.
+ESTIMATE_SIZE = 7
 #: The largest epoch that a state may name.
 MAX_EPOCH = 2.0**31
 
@@ -101,18 +103,23 @@ def _check_entry(owner: str, name: str, value: Tensor, entry: Entry) -> None:
 
 
 def estimate_to_tensor(estimate: NoiseRate | None) -> Tensor:
-    """Return floor and ceiling as a matrix, NaN where there is no estimate."""
-    return torch.full((2, 3), torch.nan).double() if estimate is None else torch.tensor(estimate, dtype=torch.float64)
+    """Return floor, ceiling and skill as a vector, NaN where there is no estimate."""
+    numbers = [torch.nan] * ESTIMATE_SIZE if estimate is None else [*estimate.floor, *estimate.ceiling, estimate.skill]
+    return torch.tensor(numbers, dtype=torch.float64)
 
 
 def estimate_from_tensor(saved: Tensor) -> NoiseRate | None:
     """Return the estimate that was saved, None where it is NaN."""
-    return None if bool(saved.isnan().all()) else NoiseRate(*(Estimate(*part) for part in saved.tolist()))
+    if bool(saved.isnan().all()):
+        return None
+    numbers = saved.tolist()
+    return NoiseRate(Estimate(*numbers[:3]), Estimate(*numbers[3:6]), numbers[6])
 
 
 def is_possible(estimate: NoiseRate | None) -> bool:
     """Return whether each rate is within its interval and in [0, 1], and the ceiling at least the floor."""
     if estimate is None:
         return False
-    ordered = all(0 <= low <= rate <= high <= 1 for rate, low, high in estimate)
-    return ordered and estimate.floor.rate <= estimate.ceiling.rate
+    floor, ceiling, skill = estimate
+    ordered = all(0 <= low <= rate <= high <= 1 for rate, low, high in (floor, ceiling))
+    return ordered and floor.rate <= ceiling.rate and 0 <= skill <= 1

@@ -28,6 +28,7 @@ from rockafellian.weights.host_copy import HostCopy
 from rockafellian.weights.lock import LOCK
 from rockafellian.weights.predictions import check_labels, read_logits
 from rockafellian.weights.states import (
+    ESTIMATE_SIZE,
     LOWEST,
     Entry,
     check_names,
@@ -189,7 +190,7 @@ class StreamWeights:
         entries = {
             "thresholds": Entry((n_classes + 1,), low=LOWEST),
             "kept": Entry((), low=torch.finfo(torch.float32).tiny, high=1),
-            "estimate": Entry((2, 3), low=0, high=1, may_be_nan=True),
+            "estimate": Entry((ESTIMATE_SIZE,), low=0, high=1, may_be_nan=True),
         }
         check_state(owner, {name: state[name] for name in entries}, entries)
         estimate = estimate_from_tensor(state["estimate"])

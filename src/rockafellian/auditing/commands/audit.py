@@ -63,6 +63,13 @@ class Audited:
         marked: NDArray[np.bool_] = self.table.column("is_label_issue").to_numpy()
         return marked
 
+    @property
+    def n_doubtful(self) -> int:
+        """How many more rows have a label that the network contradicts, but are not flagged."""
+        from rockafellian.auditing.model.claims import n_doubtful
+
+        return n_doubtful(self.estimate, len(self.problem.rows), int(self.flagged.sum()))
+
     @cached_property
     def findings(self) -> pandas.DataFrame:
         """A line for each row of the data: given and predicted label, label quality, whether it is flagged, and why."""

@@ -28,6 +28,7 @@ from rockafellian.auditing.commands.summary import (
 )
 from rockafellian.auditing.data.writing import suffix_for, write_rows
 from rockafellian.auditing.features.decisive import Decisive
+from rockafellian.auditing.model.claims import claim_limit
 from rockafellian.auditing.model.decisive import find_decisive
 from rockafellian.auditing.report.contents import Banner, LabelIssue, Report, Sample
 from rockafellian.auditing.report.page import render
@@ -74,6 +75,7 @@ def summary(audited: Audited) -> Summary:
         rows=len(problem.source),
         labeled_rows=len(problem.rows),
         flagged_rows=int(audited.flagged.sum()),
+        doubtful_rows=audited.n_doubtful,
         noise_rate=_noise_rate(audited),
         accuracy_on_given_labels=last.accuracy,
         validation_accuracy=last.valid_accuracy,
@@ -91,8 +93,9 @@ def _noise_rate(audited: Audited) -> NoiseRateSummary | None:
     found = audited.estimate
     if found is None:
         return None
-    floor, ceiling = (Interval(*end) for end in found)
-    return NoiseRateSummary(floor, ceiling, found.verdict, bool(audited.problem.settings.crisp))
+    limit = claim_limit(audited.problem, found)
+    ends = Interval(*found.floor), Interval(*found.ceiling)
+    return NoiseRateSummary(*ends, found.skill, found.verdict, audited.problem.crisp, limit)
 
 
 def _review(plan: Plan) -> ReviewSummary:
@@ -121,7 +124,9 @@ def report(audited: Audited, key: str, folder: Path | None = None) -> Report:
         rows=len(problem.rows),
         flagged=int(audited.flagged.sum()),
         estimate=audited.estimate,
-        crisp=bool(problem.settings.crisp),
+        doubtful=audited.n_doubtful,
+        crisp=problem.crisp,
+        limit=claim_limit(problem, audited.estimate),
         classes=problem.labels.names,
         class_rows=[each.rows for each in counts],
         class_flagged=[each.flagged for each in counts],

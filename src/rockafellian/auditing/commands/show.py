@@ -11,7 +11,7 @@ from rockafellian._internal.printable import printable
 from rockafellian.auditing.commands.groups import Group
 from rockafellian.auditing.commands.run_folder import SUMMARY, open_run, read_json
 from rockafellian.auditing.commands.summary import ClassCounts, Summary
-from rockafellian.auditing.report.contents import describe_crisp, expected_sentence, trust_sentence
+from rockafellian.auditing.report.contents import describe_crisp, doubt_sentence, expected_sentence, trust_sentence
 
 try:
     from rich.console import Console
@@ -39,8 +39,10 @@ def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     sentences = [trust_sentence(len(found.doubts)), *(f"- {doubt.reason}; {doubt.fix}" for doubt in found.doubts)]
     sentences.append(f"{flagged:,} of {rows:,} rows look mislabeled ({flagged / rows:.1%}); each has a suggested label")
     if noise_rate is not None:
+        floor, ceiling = noise_rate.floor.low, noise_rate.ceiling.rate
+        sentences += [doubt_sentence(found.doubtful_rows)] if found.doubtful_rows else []
         sentences.append(f"noise rate: {noise_rate.verdict}")
-        sentences.append(describe_crisp(noise_rate.crisp, noise_rate.floor.low, noise_rate.ceiling.rate))
+        sentences.append(describe_crisp(noise_rate.crisp, noise_rate.limit, floor, ceiling))
         bands = found.review.bands
         sentences.append(expected_sentence([band.rows for band in bands], [(band.low, band.high) for band in bands]))
     accuracies = {

@@ -24,12 +24,14 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class NoiseRateSummary(msgspec.Struct, frozen=True):
-    """The noise rate, what it means in words, and whether every row was taken to have one right answer."""
+    """The noise rate, what it means in words, the skill of the network, and what was made of it."""
 
     floor: Interval
     ceiling: Interval
+    skill: Fraction
     verdict: str
-    crisp: bool
+    crisp: bool  # whether every row was taken to have one right answer
+    limit: Fraction | None  # the share of rows that may be flagged all the same, None without a limit
 
 
 class ClassCounts(msgspec.Struct, frozen=True):
@@ -71,6 +73,7 @@ class Summary(msgspec.Struct, frozen=True):
     rows: Annotated[int, msgspec.Meta(ge=1)]
     labeled_rows: Annotated[int, msgspec.Meta(ge=1)]
     flagged_rows: Count
+    doubtful_rows: Count  # not flagged, but their label is contradicted by the network
     noise_rate: NoiseRateSummary | None
     accuracy_on_given_labels: Fraction | None
     validation_accuracy: Fraction | None

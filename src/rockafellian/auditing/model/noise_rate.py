@@ -37,7 +37,8 @@ def estimate_noise_rate(problem: Problem, progress: Progress = "quiet") -> Noise
     # Each label of each row is a binary problem of its own; a row is mislabeled if one of its labels is wrong.
     yes = probabilities.reshape(-1)
     found = noise_rate.estimate_noise_rate(np.column_stack([1 - yes, yes]), targets.reshape(-1).long())
-    return NoiseRate(*(Estimate(*(1 - (1 - rate) ** targets.shape[1] for rate in end)) for end in found))
+    floor, ceiling = (Estimate(*(1 - (1 - rate) ** targets.shape[1] for rate in end)) for end in found[:2])
+    return NoiseRate(floor, ceiling, found.skill)
 
 
 @dataclass

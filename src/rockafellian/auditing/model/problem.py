@@ -46,6 +46,11 @@ class Problem:
     trusted: NDArray[np.bool_] | None = None  # of the labeled rows, those that a person has decided
     review: Review | None = None  # whose decisions are in the labels
 
+    @property
+    def crisp(self) -> bool:
+        """Whether every row is taken to have one right answer: as set, or as usual for such data."""
+        return self.kind.crisp if self.settings.crisp is None else self.settings.crisp
+
     @cached_property
     def conflicts(self) -> list[NDArray[np.int64]]:
         """Groups of equal rows with different labels."""
@@ -94,7 +99,6 @@ def prepare(data: Any, settings: Settings, valid: Any = None, progress: Progress
         raise ValueError(f"need no loss where rows have several labels, as it is bce then; got {settings.loss!r}")
     id_column = _id_column(source, settings)
     kind = _choose_kind(source, settings, id_column)
-    settings = replace(settings, crisp=kind.crisp if settings.crisp is None else settings.crisp)
     rows = np.flatnonzero(labels.known)
     content = kind.content(source if len(rows) == len(source) else source.take(rows))
     features, inputs = kind.fit_transform(content, settings, progress)

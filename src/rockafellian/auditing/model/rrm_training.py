@@ -63,7 +63,7 @@ def new_weights(problem: Problem, progress: Progress) -> SampleWeights:
         return SampleWeights(n, rule, trusted=trusted, estimate=review.noise_rate, warmup=review.warmup)
     if settings.contamination != "auto":
         return SampleWeights(n, RRM(contamination=settings.contamination), trusted=trusted)
-    rule = RRM(crisp=bool(settings.crisp))
+    rule = RRM(crisp=problem.crisp)
     if problem.labels.multilabel or n <= MAX_ROWS_TO_FOLD:
         return SampleWeights(n, rule, trusted=trusted, estimate=estimate_noise_rate(problem, progress))
     return SampleWeights(n, rule, trusted=trusted, seed=settings.seed)

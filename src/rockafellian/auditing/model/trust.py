@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from rockafellian.auditing.data.cells import named
 from rockafellian.auditing.features.leaks import MAX_ROWS, find_leaks
+from rockafellian.auditing.model import claims
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.method.noise_rate import NoiseRate
 
 #: With fewer rows than this, little is certain.
 FEW_ROWS = 200
-#: A network that gains less than this on always predicting the most frequent label knows little.
+#: A network that gains less than this on always predicting the most frequent label knows little, even if the labels are
+#: uncertain by nature.
 MIN_SKILL = 0.2
 #: A class of which more is flagged is one that the network has not learned, or that has another meaning.
 MAX_FLAGGED = 0.5
@@ -49,7 +51,12 @@ def find_doubts(
         accuracy: of the network on the given labels, in the last epoch.
     """
     about_rate = _about_rate(estimate)
-    return [*_about_leaks(problem), *_about_model(problem, accuracy), *_about_flags(problem, flagged), *about_rate]
+    return [
+        *_about_leaks(problem),
+        *_about_model(problem, estimate, accuracy),
+        *_about_flags(problem, flagged),
+        *about_rate,
+    ]
 
 
 def _about_leaks(problem: Problem) -> Iterator[Doubt]:
@@ -64,17 +71,24 @@ def _about_leaks(problem: Problem) -> Iterator[Doubt]:
         yield Doubt("leak", reason, "if it was made from the label, remove it and run again")
 
 
-def _about_model(problem: Problem, accuracy: float | None) -> Iterator[Doubt]:
-    rows, labels = len(problem.rows), problem.labels
+def _about_model(problem: Problem, estimate: NoiseRate | None, accuracy: float | None) -> Iterator[Doubt]:
+    rows = len(problem.rows)
     if rows < FEW_ROWS:
         yield Doubt("few rows", f"{rows} rows are few to learn from", "check the flagged rows yourself")
-    if accuracy is None or labels.multilabel:
-        return
-    frequent = float(np.bincount(labels.given[labels.known]).max()) / rows
-    if accuracy - frequent < MIN_SKILL * (1 - frequent):
-        reason = f"the network hardly understands the data: it predicts {accuracy:.0%} of the given labels, "
-        reason += f"and always predicting the most frequent one would give {frequent:.0%}"
+    skill = _skill_on_given(problem, accuracy) if estimate is None else estimate.skill
+    if skill < (claims.MIN_SKILL if problem.crisp and estimate is not None else MIN_SKILL):
+        reason = "the network hardly understands the data: on always predicting the most frequent label, "
+        reason += f"it gains {skill:.0%} of what a perfect one would"
         yield Doubt("weak model", reason, "add columns or rows that tell the classes apart, or name an --encoder")
+
+
+def _skill_on_given(problem: Problem, accuracy: float | None) -> float:
+    """Return the skill by the labels that the network was trained on, which is too high where it learned errors."""
+    labels = problem.labels
+    if accuracy is None or labels.multilabel:
+        return 1.0
+    frequent = float(np.bincount(labels.given[labels.known]).max()) / len(problem.rows)
+    return max((accuracy - frequent) / (1 - frequent), 0.0) if frequent < 1 else 0.0
 
 
 def _about_flags(problem: Problem, flagged: NDArray[np.bool_]) -> Iterator[Doubt]:

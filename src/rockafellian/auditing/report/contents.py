@@ -78,7 +78,9 @@ class Report:
     notices: Sequence[str]
     multilabel: bool = False  # whether a row may have several labels
     separator: str = " | "  # between several labels of one row
+    doubtful: int = 0  # rows that are not flagged, but whose label the network contradicts
     crisp: bool = False  # whether every row was taken to have one right answer
+    limit: float | None = None  # the share of rows that may be flagged all the same, None without a limit
     sample: Sample | None = None
     folder: str | None = None  # of the run, for the commands that use decisions
     corrected: str = "corrected.csv"  # the file or folder that these commands name
@@ -106,8 +108,17 @@ def noise_rate_sentence(report: Report) -> str:
     """Return what is known of the noise rate."""
     if report.estimate is None:
         return "The noise rate was not estimated."
-    floor, ceiling = report.estimate
-    return f"Noise rate: {report.estimate.verdict}. {describe_crisp(report.crisp, floor.low, ceiling.rate)}"
+    floor, ceiling, _ = report.estimate
+    used = describe_crisp(report.crisp, report.limit, floor.low, ceiling.rate)
+    parts = f"Noise rate: {report.estimate.verdict}.", used, doubt_sentence(report.doubtful)
+    return " ".join(part for part in parts if part)
+
+
+def doubt_sentence(doubtful: int) -> str:
+    """Return how many rows are in doubt; nothing, if none are."""
+    if doubtful == 0:
+        return ""
+    return f"In doubt: {doubtful:,} more rows, whose label the network contradicts; cleaned data keep them."
 
 
 def expected_sentence(band_rows: Sequence[int], expected: Sequence[tuple[float, float]]) -> str:
@@ -120,8 +131,12 @@ def expected_sentence(band_rows: Sequence[int], expected: Sequence[tuple[float, 
     return f"Expected to be mislabeled: {', '.join(parts)} rows." if parts else ""
 
 
-def describe_crisp(crisp: bool, floor: float, ceiling: float) -> str:
+def describe_crisp(crisp: bool, limit: float | None, floor: float, ceiling: float) -> str:
     """Return which end of the noise rate was used, and what the other would give."""
+    if limit is not None:
+        most = f"at most {limit:.1%}" if limit else "nothing"
+        why = f"The network may be wrong instead of the labels, so {most} is flagged"
+        return f"{why}; --crisp would flag up to {ceiling:.1%}."
     if crisp:
         return f"Every row is taken to have one right answer; --ambiguous would remove only {floor:.1%}."
     return f"Labels may be uncertain by nature: {floor:.1%} is removed; --crisp would remove up to {ceiling:.1%}."
