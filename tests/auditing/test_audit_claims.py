@@ -13,7 +13,7 @@ from samples import command, image_folder, table
 
 import rockafellian as rk
 from rockafellian.auditing.data.settings import Settings
-from rockafellian.auditing.model.claims import claim_limit, n_doubtful
+from rockafellian.auditing.model.claims import claim_limit, n_doubtful, reported_estimate
 from rockafellian.auditing.model.problem import prepare
 
 QUICK: dict[str, Any] = {"text": "review", "epochs": 12, "encoder": "none", "progress": "quiet"}
@@ -52,7 +52,12 @@ def test_a_weak_network_claims_nothing_but_says_how_many_rows_are_in_doubt(
     assert summary["doubtful_rows"] == round(found.estimate.ceiling.rate * 600) > 30
     assert command(monkeypatch, "show", tmp_path / "run") == 0
     page, shown = (tmp_path / "run" / "report.html").read_text(), capsys.readouterr().out
-    for said in (f"In doubt: {summary['doubtful_rows']} more rows", "so nothing is flagged; --crisp would flag up to"):
+    assert summary["noise_rate"]["floor"]["low"] == 0.0
+    for said in (
+        "too weak a model to tell",
+        f"In doubt: {summary['doubtful_rows']} more rows",
+        "so nothing is flagged; --crisp would flag up to",
+    ):
         assert said in page
         assert said in " ".join(shown.split())
     assert "None of 600 rows looks mislabeled" in page
@@ -77,7 +82,7 @@ def test_a_strong_network_claims_all_that_it_contradicts_and_leaves_few_in_doubt
     ("estimate", "limit"),
     [
         (noise_rate(0.05, 0.06, skill=0.9), None),
-        (noise_rate(0.05, 0.06, skill=0.4), 0.0),  # a weak network
+        (noise_rate(0.05, 0.06, skill=0.4), 0.03),  # a weak network
         (noise_rate(0.05, 0.4, skill=0.9), 0.03),  # floor and ceiling far apart
         (None, None),
     ],
@@ -98,10 +103,25 @@ def test_rows_in_doubt_are_those_of_the_ceiling_that_are_not_flagged() -> None:
     assert n_doubtful(None, 200, 0) == 0
 
 
+def test_with_a_weak_network_no_error_of_texts_and_images_is_sure() -> None:
+    vague, rows = (
+        prepare(frame, settings)
+        for frame, settings in (
+            (vague_texts(60), Settings(("label",), text="review", encoder="none")),
+            (table(60)[0], Settings(("label",))),
+        )
+    )
+    weak, strong = noise_rate(0.2, 0.4, skill=0.4), noise_rate(0.2, 0.4, skill=0.6)
+    assert reported_estimate(vague, weak) == weak._replace(floor=rk.Estimate(0.0, 0.0, 0.22))
+    assert reported_estimate(vague, strong) == strong
+    assert reported_estimate(rows, weak) == weak  # labels of tables may be uncertain by nature: the floor allows for it
+    assert reported_estimate(rows, None) is None
+
+
 def test_after_a_review_claims_have_no_limit() -> None:
     first = rk.audit(vague_texts(400), "label", **QUICK)
     worst = first.findings.sort_values("label_quality").head(30)
     decisions = worst[["index", "id"]].assign(decision="keep", label=None)
     again = first.retrain(decisions, progress="quiet")
-    assert claim_limit(first.problem, noise_rate(0.05, 0.06, skill=0.4)) == 0
+    assert claim_limit(first.problem, noise_rate(0.05, 0.06, skill=0.4)) == pytest.approx(0.03)
     assert claim_limit(again.problem, noise_rate(0.05, 0.06, skill=0.4)) is None

@@ -100,7 +100,9 @@ class Audited:
     @property
     def estimate(self) -> NoiseRate | None:
         """The estimated noise rate, floor and ceiling; None if the noise rate was set."""
-        return self.weights.estimate
+        from rockafellian.auditing.model.claims import reported_estimate
+
+        return reported_estimate(self.problem, self.weights.estimate)
 
     @cached_property
     def plan(self) -> Plan:

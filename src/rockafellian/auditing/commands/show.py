@@ -37,7 +37,8 @@ def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     """Return the figures of a summary in sentences, the conclusions first."""
     rows, flagged, noise_rate = found.labeled_rows, found.flagged_rows, found.noise_rate
     sentences = [trust_sentence(len(found.doubts)), *(f"- {doubt.reason}; {doubt.fix}" for doubt in found.doubts)]
-    sentences.append(f"{flagged:,} of {rows:,} rows look mislabeled ({flagged / rows:.1%}); each has a suggested label")
+    suggested = "; each has a suggested label" if flagged else ""
+    sentences.append(f"{flagged:,} of {rows:,} rows look mislabeled ({flagged / rows:.1%}){suggested}")
     if noise_rate is not None:
         floor, ceiling = noise_rate.floor.low, noise_rate.ceiling.rate
         sentences += [doubt_sentence(found.doubtful_rows)] if found.doubtful_rows else []

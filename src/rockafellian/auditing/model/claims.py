@@ -1,8 +1,9 @@
 """Which rows an audit claims to be mislabeled: fewer than training removes where the network may be wrong instead.
 
 Where every row has one right answer, training removes rows whose label the network contradicts, up to the ceiling of
-the noise rate. But a weak network contradicts many right labels, and nothing in its predictions tells these from wrong
-ones. To remove such a row costs training little; to claim that its label is wrong costs the trust of a person.
+the noise rate. But a weak network contradicts many right labels, often surely, so that even the floor of the noise rate
+takes them for wrong ones. To remove such a row costs training little; to claim that its label is wrong costs the trust
+of a person.
 """
 
 from __future__ import annotations
@@ -13,22 +14,29 @@ from numpy.typing import NDArray
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.label_issues import Findings
 from rockafellian.method.noise_rate import NoiseRate
+from rockafellian.method.out_of_sample import Estimate
 
-#: The least skill of a network whose contradictions are claimed, and how far apart floor and ceiling may be.
+#: The least skill of a network that is believed, and how far apart floor and ceiling may be.
 MIN_SKILL, MAX_GAP = 0.5, 0.1
+
+
+def reported_estimate(problem: Problem, estimate: NoiseRate | None) -> NoiseRate | None:
+    """Return the noise rate that is claimed: of texts and images with a weak network, without errors for sure."""
+    if estimate is None or not problem.kind.crisp or estimate.skill >= MIN_SKILL:
+        return estimate
+    return estimate._replace(floor=Estimate(0.0, 0.0, estimate.floor.high))
 
 
 def claim_limit(problem: Problem, estimate: NoiseRate | None) -> float | None:
     """Return the share of rows that is claimed at most, although every row is taken to have one right answer.
 
-    Nothing with a weak network, and what the floor is sure of if floor and ceiling are far apart. Otherwise there is no
-    limit, nor if the user said that every row has one right answer, or a person has reviewed rows.
+    With a weak network, or if floor and ceiling are far apart, that is what the reported floor is sure of. Otherwise
+    there is no limit, nor if the user said that every row has one right answer, or a person has reviewed rows.
     """
     if estimate is None or not problem.crisp or problem.settings.crisp or problem.review is not None:
         return None
-    if estimate.skill < MIN_SKILL:
-        return 0.0
-    return estimate.floor.low if estimate.ceiling.rate - estimate.floor.rate > MAX_GAP else None
+    unclear = estimate.skill < MIN_SKILL or estimate.ceiling.rate - estimate.floor.rate > MAX_GAP
+    return estimate.floor.low if unclear else None
 
 
 def claimed(problem: Problem, estimate: NoiseRate | None, found: Findings) -> NDArray[np.bool_]:

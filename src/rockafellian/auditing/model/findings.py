@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rockafellian.auditing.data.labels import Classes
-from rockafellian.auditing.model.claims import claimed
+from rockafellian.auditing.model.claims import claimed, reported_estimate
 from rockafellian.auditing.model.problem import Problem
 from rockafellian.label_issues import COLUMNS, Findings, findings
 from rockafellian.weights.sample_weights import SampleWeights
@@ -34,7 +34,7 @@ def findings_table(
     found = _labeled_findings(problem, weights, predicted[rows], probability[rows])
     ids = pa.array([str(index) for index in range(n)]) if problem.ids is None else problem.ids
     columns: dict[str, Any] = {"index": pa.array(np.arange(n)), "id": ids}
-    flagged = claimed(problem, weights.estimate, found)
+    flagged = claimed(problem, reported_estimate(problem, weights.estimate), found)
     for name in COLUMNS[COLUMNS.index("given_label") :]:
         values = flagged if name == "is_label_issue" else getattr(found, name)
         columns[name] = pa.array(values if len(rows) == n else _spread(values, rows, n), from_pandas=True)
