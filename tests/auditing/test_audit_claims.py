@@ -12,9 +12,11 @@ import pytest
 from samples import command, image_folder, table
 
 import rockafellian as rk
+from rockafellian.auditing.commands.outputs import report
 from rockafellian.auditing.data.settings import Settings
 from rockafellian.auditing.model.claims import claim_limit, n_doubtful, reported_estimate
 from rockafellian.auditing.model.problem import prepare
+from rockafellian.auditing.report.contents import noise_rate_sentence
 
 QUICK: dict[str, Any] = {"text": "review", "epochs": 12, "encoder": "none", "progress": "quiet"}
 
@@ -118,10 +120,13 @@ def test_with_a_weak_network_no_error_of_texts_and_images_is_sure() -> None:
     assert reported_estimate(rows, None) is None
 
 
-def test_after_a_review_claims_have_no_limit() -> None:
+def test_after_a_review_no_more_is_flagged_than_it_leaves() -> None:
     first = rk.audit(vague_texts(400), "label", **QUICK)
-    worst = first.findings.sort_values("label_quality").head(30)
-    decisions = worst[["index", "id"]].assign(decision="keep", label=None)
+    ids, rows = first.findings["id"], [int(first.plan.rows[drawn.place]) for drawn in first.plan.sample[:60]]
+    decisions = pd.DataFrame({"index": rows, "id": ids[rows], "decision": "keep", "label": None})
     again = first.retrain(decisions, progress="quiet")
-    assert claim_limit(first.problem, noise_rate(0.05, 0.06, skill=0.4)) == pytest.approx(0.03)
-    assert claim_limit(again.problem, noise_rate(0.05, 0.06, skill=0.4)) is None
+    left = first.review(decisions).remaining
+    assert left.rate < 0.05
+    assert (again.findings["weight"] == 0).mean() > left.rate  # training is less sure than the person
+    assert again.flagged.mean() <= left.rate
+    assert f"By the decisions {left.rate:.1%} are still mislabeled" in noise_rate_sentence(report(again, "key"))

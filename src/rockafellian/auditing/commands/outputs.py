@@ -93,9 +93,9 @@ def _noise_rate(audited: Audited) -> NoiseRateSummary | None:
     found = audited.estimate
     if found is None:
         return None
-    limit = claim_limit(audited.problem, found)
+    limit, reviewed = claim_limit(audited.problem, found), audited.problem.reviewed_rate is not None
     ends = Interval(*found.floor), Interval(*found.ceiling)
-    return NoiseRateSummary(*ends, found.skill, found.verdict, audited.problem.crisp, limit)
+    return NoiseRateSummary(*ends, found.skill, found.verdict, audited.problem.crisp, limit, reviewed)
 
 
 def _review(plan: Plan) -> ReviewSummary:
@@ -127,6 +127,7 @@ def report(audited: Audited, key: str, folder: Path | None = None) -> Report:
         doubtful=audited.n_doubtful,
         crisp=problem.crisp,
         limit=claim_limit(problem, audited.estimate),
+        reviewed=problem.reviewed_rate is not None,
         classes=problem.labels.names,
         class_rows=[each.rows for each in counts],
         class_flagged=[each.flagged for each in counts],

@@ -43,7 +43,7 @@ def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
         floor, ceiling = noise_rate.floor.low, noise_rate.ceiling.rate
         sentences += [doubt_sentence(found.doubtful_rows)] if found.doubtful_rows else []
         sentences.append(f"noise rate: {noise_rate.verdict}")
-        sentences.append(describe_crisp(noise_rate.crisp, noise_rate.limit, floor, ceiling))
+        sentences.append(describe_crisp(noise_rate.crisp, noise_rate.limit, noise_rate.reviewed, floor, ceiling))
         bands = found.review.bands
         sentences.append(expected_sentence([band.rows for band in bands], [(band.low, band.high) for band in bands]))
     accuracies = {

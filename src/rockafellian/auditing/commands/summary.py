@@ -32,6 +32,7 @@ class NoiseRateSummary(msgspec.Struct, frozen=True):
     verdict: str
     crisp: bool  # whether every row was taken to have one right answer
     limit: Fraction | None  # the share of rows that may be flagged all the same, None without a limit
+    reviewed: bool  # whether it is what a person's decisions leave
 
 
 class ClassCounts(msgspec.Struct, frozen=True):

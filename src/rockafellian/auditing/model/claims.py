@@ -28,12 +28,14 @@ def reported_estimate(problem: Problem, estimate: NoiseRate | None) -> NoiseRate
 
 
 def claim_limit(problem: Problem, estimate: NoiseRate | None) -> float | None:
-    """Return the share of rows that is claimed at most, although every row is taken to have one right answer.
+    """Return the share of rows that is claimed at most, although training may remove more; None without a limit.
 
-    With a weak network, or if floor and ceiling are far apart, that is what the reported floor is sure of. Otherwise
-    there is no limit, nor if the user said that every row has one right answer, or a person has reviewed rows.
+    After a review that is what it leaves. Where every row is taken to have one right answer, it is what the reported
+    floor is sure of, if the network is weak or floor and ceiling are far apart, unless the user has said so.
     """
-    if estimate is None or not problem.crisp or problem.settings.crisp or problem.review is not None:
+    if problem.reviewed_rate:
+        return problem.reviewed_rate.floor.rate
+    if estimate is None or not problem.crisp or problem.settings.crisp:
         return None
     unclear = estimate.skill < MIN_SKILL or estimate.ceiling.rate - estimate.floor.rate > MAX_GAP
     return estimate.floor.low if unclear else None

@@ -51,6 +51,11 @@ class Problem:
         """Whether every row is taken to have one right answer: as set, or as usual for such data."""
         return self.kind.crisp if self.settings.crisp is None else self.settings.crisp
 
+    @property
+    def reviewed_rate(self) -> NoiseRate | None:
+        """The noise rate that a person's decisions leave, if there are any and it is known well enough."""
+        return None if self.review is None else self.review.noise_rate
+
     @cached_property
     def conflicts(self) -> list[NDArray[np.int64]]:
         """Groups of equal rows with different labels."""

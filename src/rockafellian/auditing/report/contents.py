@@ -81,6 +81,7 @@ class Report:
     doubtful: int = 0  # rows that are not flagged, but whose label the network contradicts
     crisp: bool = False  # whether every row was taken to have one right answer
     limit: float | None = None  # the share of rows that may be flagged all the same, None without a limit
+    reviewed: bool = False  # whether the noise rate is what a person's decisions leave
     sample: Sample | None = None
     folder: str | None = None  # of the run, for the commands that use decisions
     corrected: str = "corrected.csv"  # the file or folder that these commands name
@@ -109,7 +110,7 @@ def noise_rate_sentence(report: Report) -> str:
     if report.estimate is None:
         return "The noise rate was not estimated."
     floor, ceiling, _ = report.estimate
-    used = describe_crisp(report.crisp, report.limit, floor.low, ceiling.rate)
+    used = describe_crisp(report.crisp, report.limit, report.reviewed, floor.low, ceiling.rate)
     parts = f"Noise rate: {report.estimate.verdict}.", used, doubt_sentence(report.doubtful)
     return " ".join(part for part in parts if part)
 
@@ -131,8 +132,10 @@ def expected_sentence(band_rows: Sequence[int], expected: Sequence[tuple[float, 
     return f"Expected to be mislabeled: {', '.join(parts)} rows." if parts else ""
 
 
-def describe_crisp(crisp: bool, limit: float | None, floor: float, ceiling: float) -> str:
+def describe_crisp(crisp: bool, limit: float | None, reviewed: bool, floor: float, ceiling: float) -> str:
     """Return which end of the noise rate was used, and what the other would give."""
+    if limit is not None and reviewed:
+        return f"By the decisions {limit:.1%} are still mislabeled, and no more are flagged."
     if limit is not None:
         most = f"at most {limit:.1%}" if limit else "nothing"
         why = f"The network may be wrong instead of the labels, so {most} is flagged"
