@@ -41,9 +41,9 @@ def lines(found: Summary, without: Collection[str] = ()) -> list[str]:
     sentences.append(f"{flagged:,} of {rows:,} rows look mislabeled ({flagged / rows:.1%}){suggested}")
     if noise_rate is not None:
         floor, ceiling = noise_rate.floor.low, noise_rate.ceiling.rate
-        sentences += [doubt_sentence(found.doubtful_rows)] if found.doubtful_rows else []
         sentences.append(f"noise rate: {noise_rate.verdict}")
         sentences.append(describe_crisp(noise_rate.crisp, noise_rate.limit, noise_rate.reviewed, floor, ceiling))
+        sentences += [doubt_sentence(found.doubtful_rows)] if found.doubtful_rows else []
         bands = found.review.bands
         sentences.append(expected_sentence([band.rows for band in bands], [(band.low, band.high) for band in bands]))
     accuracies = {
