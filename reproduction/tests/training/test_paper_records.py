@@ -135,7 +135,7 @@ def test_a_damaged_file_is_named_with_the_fix_and_not_overwritten(tmp_path: Path
 def test_the_records_in_the_repository_are_written_as_they_would_be_again(tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / "results"
     files = sorted(folder.glob("*.json"))
-    assert len(files) >= 8
+    assert files
     for file in files:
         records = read_records(file)
         write_records(tmp_path / file.name, records)
