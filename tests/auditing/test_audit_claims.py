@@ -83,7 +83,7 @@ def test_a_strong_network_claims_all_that_it_contradicts_and_leaves_few_in_doubt
 @pytest.mark.parametrize(
     ("estimate", "limit"),
     [
-        (noise_rate(0.05, 0.06, skill=0.9), None),
+        (noise_rate(0.05, 0.06, skill=0.9), 0.06),  # no more than the estimate says
         (noise_rate(0.05, 0.06, skill=0.4), 0.03),  # a weak network
         (noise_rate(0.05, 0.4, skill=0.9), 0.03),  # floor and ceiling far apart
         (None, None),

@@ -30,15 +30,15 @@ def reported_estimate(problem: Problem, estimate: NoiseRate | None) -> NoiseRate
 def claim_limit(problem: Problem, estimate: NoiseRate | None) -> float | None:
     """Return the share of rows that is claimed at most, although training may remove more; None without a limit.
 
-    After a review that is what it leaves. Where every row is taken to have one right answer, it is what the reported
-    floor is sure of, if the network is weak or floor and ceiling are far apart, unless the user has said so.
+    After a review that is what it leaves. Where every row is taken to have one right answer, though the user has not
+    said so, it is the ceiling; and what the reported floor is sure of, if the network is weak or both are far apart.
     """
     if problem.reviewed_rate:
         return problem.reviewed_rate.floor.rate
     if estimate is None or not problem.crisp or problem.settings.crisp:
         return None
     unclear = estimate.skill < MIN_SKILL or estimate.ceiling.rate - estimate.floor.rate > MAX_GAP
-    return estimate.floor.low if unclear else None
+    return estimate.floor.low if unclear else estimate.ceiling.rate
 
 
 def claimed(problem: Problem, estimate: NoiseRate | None, found: Findings) -> NDArray[np.bool_]:
@@ -48,7 +48,7 @@ def claimed(problem: Problem, estimate: NoiseRate | None, found: Findings) -> ND
     if limit is None:
         return issues
     rows = np.flatnonzero(issues)
-    worst = rows[np.argsort(found.label_quality[rows], kind="stable")][: int(limit * len(issues))]
+    worst = rows[np.argsort(found.label_quality[rows], kind="stable")][: round(limit * len(issues))]
     kept = np.zeros(len(issues), bool)
     kept[worst] = True
     return kept

@@ -136,7 +136,7 @@ def describe_crisp(crisp: bool, limit: float | None, reviewed: bool, floor: floa
     """Return which end of the noise rate was used, and what the other would give."""
     if limit is not None and reviewed:
         return f"By the decisions {limit:.1%} are still mislabeled, and no more are flagged."
-    if limit is not None:
+    if limit is not None and limit < ceiling:
         most = f"at most {limit:.1%}" if limit else "nothing"
         why = f"The network may be wrong instead of the labels, so {most} is flagged"
         return f"{why}; --crisp would flag up to {ceiling:.1%}."
