@@ -20,6 +20,12 @@ FEW_ROWS = 200
 #: A network that gains less than this on always predicting the most frequent label knows little, even if the labels are
 #: uncertain by nature.
 MIN_SKILL = 0.2
+#: What makes a network better, by what the rows are.
+MORE_TO_LEARN_FROM = {
+    "table": "add columns or rows that tell the classes apart",
+    "texts": "add rows, or name an --encoder",
+    "images": "add images, or give a table of the features that a better network finds in them",
+}
 #: A class of which more is flagged is one that the network has not learned, or that has another meaning.
 MAX_FLAGGED = 0.5
 #: Between the ends of the noise rate.
@@ -79,7 +85,7 @@ def _about_model(problem: Problem, estimate: NoiseRate | None, accuracy: float |
     if skill < (claims.MIN_SKILL if problem.crisp and estimate is not None else MIN_SKILL):
         reason = "the network hardly understands the data: on always predicting the most frequent label, "
         reason += f"it gains {skill:.0%} of what a perfect one would"
-        yield Doubt("weak model", reason, "add columns or rows that tell the classes apart, or name an --encoder")
+        yield Doubt("weak model", reason, MORE_TO_LEARN_FROM[problem.kind.name])
 
 
 def _skill_on_given(problem: Problem, accuracy: float | None) -> float:
