@@ -175,3 +175,18 @@ def test_with_few_rows_a_large_rate_is_removed_from_crisp_labels_although_none_w
     assert few.fraction_to_remove(0.3, crisp=False) == 0
     small = rk.NoiseRate(rk.Estimate(0.04, 0.0, 0.08), rk.Estimate(0.04, 0.0, 0.08))
     assert small.fraction_to_remove(0.3, crisp=True) == 0
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_wrong_labels_do_not_lower_the_skill_of_a_model(rate: float) -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 10, 4_000)
+    given, _ = mislabeled(labels, 10, rate, seed=0)
+    strong = np.full((4_000, 10), 0.01)
+    strong[np.arange(4_000), labels] = random.uniform(0.5, 0.91, 4_000)
+    weak = np.where(random.random((4_000, 1)) < 0.3, strong, random.dirichlet(np.ones(10), 4_000))
+    nothing = random.dirichlet(np.ones(10), 4_000)
+    skills = [rk.estimate_noise_rate(p / p.sum(1, keepdims=True), given).skill for p in (strong, weak, nothing)]
+    assert skills[0] > 0.9
+    assert 0.1 < skills[1] < 0.5
+    assert skills[2] == 0

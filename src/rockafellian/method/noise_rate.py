@@ -114,7 +114,7 @@ def estimate_from(predictions: OutOfSample, n_classes: int, mass: Floats | None 
     low, high = min(found.low, max(found.rate - spread, 0)), max(found.high, min(found.rate + spread, 1))
     ceiling = Estimate(*(max(pair) for pair in zip((found.rate, low, high), floor, strict=True)))
     skill = estimate_skill(predictions, each)
-    if skill > MIN_SKILL:  # otherwise wrong labels are not to be told from a model that knows nothing
+    if skill > MIN_SKILL:  # otherwise the model may know nothing, however many labels are wrong
         skill = estimate_skill(predictions, each, floor.rate)
     return NoiseRate(floor, ceiling, skill)
 

@@ -30,8 +30,8 @@ def reported_estimate(problem: Problem, estimate: NoiseRate | None) -> NoiseRate
 def claim_limit(problem: Problem, estimate: NoiseRate | None) -> float | None:
     """Return the share of rows that is claimed at most, although training may remove more; None without a limit.
 
-    After a review that is what it leaves. Where every row is taken to have one right answer, though the user has not
-    said so, it is the ceiling; and what the reported floor is sure of, if the network is weak or both are far apart.
+    After a review that is what it leaves. Where every row is taken to have one right answer by default, it is the
+    ceiling; with a weak network, or if both are far apart, it is what the reported floor is sure of.
     """
     if problem.reviewed_rate:
         return problem.reviewed_rate.floor.rate
