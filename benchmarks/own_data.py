@@ -42,8 +42,8 @@ RESULTS, PAGE = records.RESULTS / "own-data.json", records.DOCS / "results.md"
 MEMORY, SPEED, CLEAN = (RESULTS.with_name(f"own-data-{part}.json") for part in ("memory", "speed", "clean"))
 COMMAND = Path(sys.executable).with_name("rockafellian")
 SEEDS, CLEAN_SEED = (0, 1, 2), 0
-#: Seeds 0 to 2 were looked at when it was chosen what an audit claims; a false alarm costs more than a miss.
-JUDGED_SEEDS, MOST_FALSE_ALARMS = (3, 4, 5), 0.03
+#: Seeds 0 to 5 were looked at when it was chosen what an audit claims; a false alarm costs more than a miss.
+JUDGED_SEEDS, MOST_FALSE_ALARMS = (6, 7, 8), 0.03
 SHARE = 0.2
 REVIEWS = 2_000
 MAX_SECONDS, MAX_BYTES = 120, 6e9
