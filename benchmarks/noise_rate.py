@@ -238,8 +238,8 @@ ends applies is something that you know and the data do not.
 | the outcome is uncertain: ratings, churn, credit, weather | `RRM()`, `--ambiguous`: only what the floor is sure of |
 | you do not know | leave the default, and look at both ends |
 
-`rockafellian audit` takes images and texts for crisp and tables for ambiguous, and says so. Where its network is
-weak it flags nothing all the same ([when](audit.md#can-this-be-trusted)).
+`rockafellian audit` takes images and texts for crisp and tables for ambiguous, and says so. With a weak
+network it flags no image or text all the same ([when](audit.md#can-this-be-trusted)).
 
 | what you see | what it means |
 |---|---|
